@@ -68,7 +68,8 @@ CONTENTS = {
     "How-to guides": "how_to epilogues coming_from torch pictures see follow explorer command_line",
     "Explanation": """algebra emulator orders performance model figures faq architecture
         measurements""",
-    "Reference": "kernels operators attention glossary errors gallery differences coverage files",
+    "Reference": """kernels operators attention convolution glossary errors gallery differences
+        coverage files""",
     "Reference: API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms
         api/tiling api/kernels api/emulate api/operators api/pictures api/errors""",
     "Project": """README<../README> ../CONTRIBUTING ../CHANGELOG ../changelog.d/README

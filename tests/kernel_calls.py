@@ -22,7 +22,6 @@ from cute_py.kernels import (
     copy,
     flash_attention,
     fused_attention,
-    implicit_gemm,
     layer_norm,
     sum_parts,
     w4a16,
@@ -31,7 +30,8 @@ from cute_py.kernels import (
     device_rates as rates,
 )
 from cute_py.kernels.activations import ACTIVATIONS
-from cute_py.kernels.config import Side, choose
+from cute_py.kernels.config import Side, choose, choose_config
+from cute_py.kernels.convolution import ConvProblem, reference
 from cute_py.kernels.elementwise import function_of, tile_copy_of
 from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm_04_double_buffer import choose as choose_loads
@@ -809,7 +809,7 @@ def _():
             "cfg": cfg}, _scattered  # fmt: skip
 
 
-CONV = implicit_gemm.Conv2d((3, 3), (1, 2), (2, 1), (1, 2))
+CONV = ConvProblem((3, 3), (1, 2), (2, 1), (1, 2))
 
 
 @call("implicit_gemm.conv2d_fprop")
@@ -821,9 +821,124 @@ def _():
         (k, e), c = F.shape, X.shape[3]
         same(e, 9 * c)
         same(Y.shape, (X.shape[0], *conv.extents(*X.shape[1:3]), k))
-        return {"Y": implicit_gemm.reference(plain(X), plain(F).reshape(k, 3, 3, c), conv)}
+        return {"Y": reference(plain(X), plain(F).reshape(k, 3, 3, c), conv)}
 
     return {"X": x, "F": f, "Y": y, "conv": CONV, "cfg": choose(f, f, (64, 64))}, wanted
+
+
+LINES = CONV.lines()
+
+
+def _convolved(X, F, lines, P, Q):
+    """Rows of pixels of X (N,H,W,C), from which lines are read, times filters (K,R,S,C)."""
+    N, H, W, _C = X.shape
+    y = np.zeros((N, P, Q, len(F)))
+    for r, s in np.ndindex(*[x.taps for x in lines]):
+        h, w = (
+            np.arange(n) * x.stride + x.start + t * x.dilation
+            for n, x, t in zip((P, Q), lines, (r, s), strict=True)
+        )
+        there = ((h >= 0) & (h < H))[:, None] & ((w >= 0) & (w < W))
+        seen = X[:, h.clip(0, H - 1)][:, :, w.clip(0, W - 1)] * there[..., None]
+        y += seen @ F[:, r, s].T
+    return y.reshape(-1, len(F))
+
+
+def _of_images(X, F, C, bias, D, alpha, beta, P, Q, lines, config, epilogue):
+    x, f = plain(X), plain(F)
+    same(f.size, len(f) * lines[0].taps * lines[1].taps * x.shape[3])
+    y = alpha * _convolved(x, f.reshape(len(f), 3, 3, -1), lines, P, Q)
+    same(y.shape, D.shape[:2], C.shape)
+    same(y.size, D.size)  # a batch of one is none
+    same(y.shape[1:], bias.shape)
+    return {"D": (y + beta * plain(C) + plain(bias)).reshape(D.shape)}
+
+
+def _of_filters(Y, X, C, bias, D, alpha, beta, P, Q, lines, config, epilogue):
+    x, y = plain(X), plain(Y)
+    same(y.shape[1], len(x) * P * Q)
+    one = np.eye(9 * x.shape[3]).reshape(-1, 3, 3, x.shape[3])
+    dw = alpha * y @ _convolved(x, one, lines, P, Q)
+    same(dw.shape, D.shape[:2], C.shape)
+    same(dw.size, D.size)
+    same(dw.shape[1:], bias.shape)
+    return {"D": (dw + beta * plain(C) + plain(bias)).reshape(D.shape)}
+
+
+def _gathered(split, wgrad):
+    x, (P, Q), k = numbers(2, 9, 8, 8, dtype=np.float16), CONV.extents(9, 8), 24
+    rows, depth, major = 2 * P * Q, 9 * 8, "K"
+    first, second = {"X": x}, {"F": numbers(k, depth, dtype=np.float16)}
+    if wgrad:
+        first, second = {"Y": numbers(rows, k, dtype=np.float16).T}, {"X": x}
+        rows, k, depth, major = k, depth, rows, "MN"
+    config = replace(choose_config(rows, k, depth, "f16", (major, major)), stages=2)
+    sums = {}
+    if split:
+        config = replace(config, parts=Split("stream", 2))
+        size = 2 * config.tile[0] * config.tile[1]
+        sums = {"partial": blank(2, size), "flags": np.zeros(2, np.int32)}
+    terms = {"C": numbers(rows, k), "bias": numbers(k), "D": blank(rows, k)}
+    rest = {"alpha": 2.0, "beta": 3.0, "P": P, "Q": Q, "lines": LINES, "config": config}
+    last = LinearCombination("f32", True, True, True)
+    wanted = _of_filters if wgrad else _of_images
+
+    def whole(partial=None, flags=None, **given):
+        if split:
+            same(partial.shape, (*flags.shape, size))
+            assert len(flags) >= 2
+            return {**wanted(**given), "flags": np.zeros(flags.shape)}
+        return wanted(**given)
+
+    return {**first, **second, **sums, **terms, **rest, "epilogue": last}, whole
+
+
+@call("conv_gathered.conv_gathered")
+def _():
+    return _gathered(False, False)
+
+
+@call("conv_gathered.conv_gathered_split")
+def _():
+    return _gathered(True, False)
+
+
+@call("conv_gathered.conv_wgrad")
+def _():
+    return _gathered(False, True)
+
+
+@call("conv_gathered.conv_wgrad_split")
+def _():
+    return _gathered(True, True)
+
+
+def _on_hopper(schedule):
+    x, k = numbers(1, 9, 8, 72, dtype=np.float16), 24
+    lines, P, Q = ConvProblem((3, 3), (1, 2), (2, 1)).lines(), 5, 10
+    f, rows = numbers(k, 9, 72, dtype=np.float16), 5 * 10
+    terms = {"C": numbers(rows, k), "bias": numbers(k), "D": blank(rows, k)}
+    rest = {"alpha": 2.0, "beta": 3.0, "P": P, "Q": Q, "blocks": 2, "band": 1, "lines": lines}
+    how = {
+        "config": row("f16", 64, 64, 1, schedule),
+        "epilogue": LinearCombination("f32", True, True, True),
+    }
+
+    def wanted(X, P, Q, blocks, band, lines, **given):
+        same((P, Q), ((X.shape[1] - 1) // 2 + 1, X.shape[2] + 2))
+        return _of_images(X=X, P=P, Q=Q, lines=lines, **given)
+
+    return {"X": x, "F": f, **terms, **rest, **how}, wanted
+
+
+@call("conv_sm90.conv_cooperative")
+def _():
+    return _on_hopper("cooperative")
+
+
+@call("conv_sm90.conv_pingpong")
+def _():
+    return _on_hopper("pingpong")
 
 
 @call("conv2d_s4.conv2d_s4")
@@ -837,7 +952,7 @@ def _():
         x, f, y = map(plain, (X, F, Y))
         same(x.shape[3], f.shape[3])
         same(f.shape[1:3], conv.filter)
-        result = alpha * implicit_gemm.reference(x, f, conv)
+        result = alpha * reference(x, f, conv)
         if Z is not None:
             same(Z.array.shape, Y.array.shape)
             result = result + beta * plain(Z)

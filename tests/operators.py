@@ -222,6 +222,50 @@ def attention_with_kvcache(rng):
     return Case("attention_with_kvcache", arrays, named, least=1.0, rows=True)
 
 
+def convolution(rng):
+    """Images, filters and output of a random convolution, and its options."""
+    kind = str(rng.choice(["f16", "bf16", "f32"]))
+    (R, S), groups = (int(n) for n in rng.choice((1, 2, 3), 2)), int(rng.choice((1, 1, 2)))
+    N, H, W = (int(n) for n in (rng.choice((1, 2)), *rng.integers(3, 8, 2)))
+    C, K = (groups * int(n) for n in rng.choice((1, 3, 8, 16), 2))
+    named = {
+        "stride": tuple(int(n) for n in rng.integers(1, 3, 2)),
+        "padding": tuple(int(n) for n in rng.integers(0, 3, 2)),
+        "dilation": int(rng.integers(1, 3)),
+        "groups": groups,
+        "mode": str(rng.choice(["cross_correlation", "convolution"])),
+        "alpha": float(rng.integers(1, 3)),
+        "out_dtype": "f32",
+    }
+    named["padding"] = named["padding"] if min(H, W) > 4 else 2
+    x, w = drawn(rng, kind, (N, H, W, C)), drawn(rng, kind, (K, R, S, C // groups))
+    y = cute.ops.conv2d.operator.problem.reference(x, w, **named)
+    return kind, x, w, y.shape, named
+
+
+def conv2d(rng):
+    _kind, x, w, shape, named = convolution(rng)
+    arrays = {"x": x, "w": w}
+    if rng.random() < 0.5:
+        arrays |= {"c": drawn(rng, "f32", shape), "bias": drawn(rng, "f32", shape[3:])}
+        named |= {"beta": 2.0, "activation": "relu"}
+    return Case("conv2d", arrays, named, exact=True, rows=True)
+
+
+def conv2d_dgrad(rng):
+    kind, x, w, shape, named = convolution(rng)
+    arrays = {"dy": drawn(rng, kind, shape), "w": w}
+    if rng.random() < 0.3:
+        arrays["c"], named["beta"] = drawn(rng, "f32", x.shape), 2.0
+    return Case("conv2d_dgrad", arrays, {"x_shape": x.shape, **named}, exact=True, rows=True)
+
+
+def conv2d_wgrad(rng):
+    kind, x, w, shape, named = convolution(rng)
+    arrays = {"dy": drawn(rng, kind, shape), "x": x}
+    return Case("conv2d_wgrad", arrays, {"w_shape": w.shape, **named}, exact=True, rows=True)
+
+
 def gemm(rng):
     kind = str(rng.choice(["f16", "bf16", "f32", "f64", "s8"]))
     M, N, K = (int(n) for n in rng.choice((1, 5, 16, 40, 64), 3))
@@ -242,6 +286,9 @@ CASES = {
     "attention": attention,
     "attention_varlen": attention_varlen,
     "attention_with_kvcache": attention_with_kvcache,
+    "conv2d": conv2d,
+    "conv2d_dgrad": conv2d_dgrad,
+    "conv2d_wgrad": conv2d_wgrad,
     "gemm": gemm,
     "reduce": reduce,
     "softmax": softmax,

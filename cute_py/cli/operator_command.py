@@ -63,7 +63,9 @@ def _add(command: ArgumentParser, operator: Operator) -> None:
             command.add_argument(f"--{name.replace('_', '-')}", dest=name, action="store_true")
         else:
             kind: dict[str, Any] = {"float": real, "int": _modes}
-            kind["int | Sequence[int] | None"] = _modes
+            several = ("int | Sequence[int] | None", "int | tuple[int, int]", "Sequence[int]")
+            kind |= dict.fromkeys(several, _modes)
+            kind["int | str | tuple[Any, Any]"] = _padding
             command.add_argument(
                 f"--{name.replace('_', '-')}",
                 dest=name,
@@ -89,6 +91,10 @@ def _modes(text: str) -> int | tuple[int, ...]:
     except ValueError:
         raise ArgumentTypeError(f"given {text!r}; required: modes; fix: write 0,-1") from None
     return modes[0] if len(modes) == 1 else modes
+
+
+def _padding(text: str) -> int | str | tuple[int, ...]:
+    return text if text.isalpha() else _modes(text)
 
 
 def _run(given: Namespace) -> int:

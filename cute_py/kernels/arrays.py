@@ -67,9 +67,6 @@ def assume_product(
     an `Epilogue` spreads over them; and of batches (..,L).
     """
     assume_words([("MK", A), ("NK", B)], arrays, outputs, epilogue)
-    for name, x in outputs.items():
-        rule = "an array of a type of 8 bits or more"
-        require(x.dtype.bits >= 8, "gemm", name, f"an array of {x.dtype}", rule)
 
 
 def assume_words(
@@ -80,6 +77,9 @@ def assume_words(
     no mode L is that of all. `first`: other arrays, by the words of their modes, one of which has
     N.
     """
+    for name, x in outputs.items():
+        rule = "an array of a type of 8 bits or more"
+        require(x.dtype.bits >= 8, "gemm", name, f"an array of {x.dtype}", rule)
     own = {"matrix": "MN", "row": "N", "column": "M", "matrix of pairs": "MH", "row of pairs": "H"}
     results = [("MN" if epilogue.is_wide(i) else "MH", x) for i, x in enumerate(outputs.values())]
     of_arrays = zip(epilogue.arrays, arrays.values(), strict=True)

@@ -17,8 +17,8 @@ import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
 from cute_py.kernels.config import GemmConfig, MultistageConfig, Side
+from cute_py.kernels.convolution import ConvProblem, reference, require_one_group
 from cute_py.kernels.epilogue import loaded
-from cute_py.kernels.implicit_gemm import Conv2d, reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Vectors:
         X: Any,
         place: Callable[[Any], Any],
         steps: tuple[int, int],
-        conv: Conv2d,
+        conv: ConvProblem,
         flip: bool,
         g2s: Any,
         shared: Any,
@@ -87,15 +87,14 @@ def conv2d_s4(
     Y: Any,
     alpha: cute.f32,
     beta: cute.f32,
-    conv: Conv2d,
+    conv: ConvProblem,
     cfg: MultistageConfig,
-    flip: bool = False,
 ) -> None:
     """Y (N,P,Q,K) = alpha * the convolution of X (N,H,W,C) with F (K,R,S,C) + beta * Z, saturated.
 
-    All are packed s4, and C is a multiple of 32. Y and Z are compact; Z may be None. `flip` turns
-    the filter around: a convolution proper, and not a cross-correlation.
+    All are packed s4, and C is a multiple of 32. Y and Z are compact; Z may be None.
     """
+    require_one_group("conv2d_s4", conv)
     cute.assume_shapes("NHWC KRSC NPQK? NPQK", X, F, Z, Y)
     rest = X.shape[3] % WIDTH
     if not isinstance(rest, int) or rest:  # an integer at run time is not known to be 0
@@ -105,7 +104,7 @@ def conv2d_s4(
     conv.assume_output(X, Y)
     cute.assume_compact(Z, Y)
     _N, P, Q, K = Y.shape
-    (bM, bN, _bK), (ph, pw), (sh, sw) = cfg.tile, conv.padding, conv.stride
+    (bM, bN, _bK), ((ph, _a), (pw, _b)), (sh, sw) = cfg.tile, conv.pads, conv.stride
     mma, (of_a, of_b) = cfg.tiled_mma(), cfg.operands()
     M = Y.shape[0] * P * Q
     grid = cute.ceil_div(M, bM), cute.ceil_div(K, bN)
@@ -120,7 +119,7 @@ def conv2d_s4(
     def filter_(row: Any) -> tuple[Any, Any, Any]:
         return by * bN + row, 0, 0
 
-    rows = Vectors(X, activation, conv.dilation, conv, flip, of_a.g2s, sA)
+    rows = Vectors(X, activation, conv.dilation, conv, conv.flip, of_a.g2s, sA)
     columns = Vectors(F, filter_, (1, 1), conv, False, of_b.g2s, sB)
     a = cute.Operand(rows, sA, s2r=cute.make_tiled_copy_A(of_a.s2r, mma))
     b = cute.Operand(columns, sB, s2r=cute.make_tiled_copy_B(of_b.s2r, mma))
@@ -154,7 +153,7 @@ def nibbles(values: Any) -> Any:  # an array of NumPy
 
 def check() -> None:
     """Convolve random nibbles, with padding, strides and dilation."""
-    rng, conv = np.random.default_rng(0), Conv2d((3, 3), (1, 2), (2, 1), (1, 2))
+    rng, conv = np.random.default_rng(0), ConvProblem((3, 3), (1, 2), (2, 1), (1, 2))
     x, f = rng.integers(-8, 8, (2, 9, 8, 96)), rng.integers(-8, 8, (40, 3, 3, 96))
     y = np.zeros((2, *conv.extents(9, 8), 20), np.uint8)
     packed = nibbles(x), nibbles(f), None, cute.typed(y, "s4", packed=True)

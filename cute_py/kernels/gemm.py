@@ -23,7 +23,7 @@ from cute_py.kernels.pairs import as_taken, columns_of, stored_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from cute_py.tensor.tensor import Tensor
@@ -54,11 +54,27 @@ def gemm(
     """
     arrays = given(arrays, epilogue, "gemm")
     assume_product(A, B, arrays, outputs, epilogue)
-    bx, by, first = _launched(config, outputs["D"], columns_of(B, outputs, epilogue))
-    block = BlockTiles(A, B, config, epilogue, (arrays, outputs, numbers))
+    terms = arrays, outputs, numbers
+    sizes = sizes_of(outputs["D"], columns_of(B, outputs, epilogue))
+    multiplied(config, sizes, lambda: BlockTiles(A, B, config, epilogue, terms))
+
+
+def sizes_of(D: Tensor, N: Any) -> tuple[Any, Any, Any]:
+    """Return M, N and how many products there are: 1 of D (M,N), a run-time integer of (M,N,L)."""
+    return D.shape[0], N, D.shape[2] if cute.rank(D) > 2 else 1
+
+
+def multiplied(
+    config: MultistageConfig, sizes: tuple[Any, Any, Any], make: Callable[[], BlockTiles]
+) -> None:
+    """Launch blocks that have all of K, and compute all tiles of D; `sizes`: those of `sizes_of`,
+    `make`: makes what a block has.
+    """
+    bx, by, first = _launched(config, sizes)
+    block = make()
     if config.batches and config.pdl:
         _follow()
-    for bz in _products(config, outputs["D"], first):
+    for bz in _products(config, sizes[2], first):
         a, b = block.operands((bx, by, bz))
         acc = block.sums()
         if config.batches:
@@ -76,12 +92,12 @@ def _follow() -> None:
     cute.griddepcontrol_launch_dependents()
 
 
-def _products(config: MultistageConfig, D: Tensor, first: Any) -> Iterator[Any]:
+def _products(config: MultistageConfig, L: Any, first: Any) -> Iterator[Any]:
     """Yield the products of a batch that a block computes, from its first one on."""
     if not config.batches:
         yield first
         return
-    yield from cute.range(first, D.shape[2] if cute.rank(D) > 2 else 1, config.batches)
+    yield from cute.range(first, L, config.batches)
 
 
 class BlockTiles:
@@ -116,14 +132,20 @@ class BlockTiles:
 
     def operands(self, place: tuple[Any, Any, Any]) -> tuple[cute.Operand, cute.Operand]:
         """Return the operands of the main loop: tiles (BLK, BLK_K, k) and how they are copied."""
-        found, (*_mn, bK) = [], self.config.tile
+        found = []
         for i, make in enumerate((cute.make_tiled_copy_A, cute.make_tiled_copy_B)):
-            x, how, rows = (self.A, self.B)[i], self.how[i], self.config.tile[i]
-            tiles = cute.local_tile(_matrix(x, place[2]), (rows, bK), (place[i], _))
+            source, g2s = self.source(i, place)
             # plain loads take neighbours together
-            s2r = make(how.s2r, self.mma) if how.by_matrix else None
-            found.append(cute.Operand(tiles, self.shared[i], how.g2s, s2r))
+            s2r = make(self.how[i].s2r, self.mma) if self.how[i].by_matrix else None
+            found.append(cute.Operand(source, self.shared[i], g2s, s2r))
         return found[0], found[1]
+
+    def source(self, i: int, place: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+        """Return the tiles of A or B, by its number, at a place, and the tiled copy of them; an
+        iterator has none.
+        """
+        x, tile = (self.A, self.B)[i], (self.config.tile[i], self.config.tile[2])
+        return cute.local_tile(_matrix(x, place[2]), tile, (place[i], _)), self.how[i].g2s
 
     def sums(self) -> Tensor:
         """Return accumulators (MMA, MMA_M, MMA_N), zeros."""
@@ -166,25 +188,28 @@ class BlockTiles:
 
 
 def _prefetch(config: MultistageConfig, *operands: cute.Operand) -> None:
-    """Prefetch the first tiles of K to L2."""
+    """Prefetch the first tiles of K to L2, but of operands that are gathered."""
     for x in operands:
+        if x.g2s is None:
+            continue
         mine = x.g2s.get_slice(cute.thread_idx()).partition_S(x.source)  # (CPY, CPY_MN, CPY_K, k)
         for k in range(config.prefetch):
             cute.prefetch(mine[_, _, _, k])
 
 
-def _launched(config: MultistageConfig, D: Tensor, N: Any) -> tuple[Any, Any, Any]:
+def _launched(config: MultistageConfig, sizes: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     """State the launch shape, and return the block's tile of M, of N, and of the batch."""
-    (bM, bN, _bK), M = config.tile, D.shape[0]
+    (bM, bN, _bK), (M, N, L) = config.tile, sizes
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
-    L = config.batches or (D.shape[2] if cute.rank(D) > 2 else 1)
+    L = config.batches or L
     how: Any = {"min_blocks": config.min_blocks, "spill_bytes": config.spill_bytes}
     how |= {"pdl": bool(config.pdl), "allow_emulated": config.emulated}
     if not config.band:
         return _block_of((m, n, L), config, how)
     bands = cute.ceil_div(m, config.band)  # the last one may extend past M: nothing is stored there
     x, y, z = _block_of((config.band, n, bands * L), config, how)
-    band, batch = (z, 0) if cute.rank(D) == 2 and not config.batches else (z % bands, z // bands)
+    one = isinstance(sizes[2], int) and not config.batches
+    band, batch = (z, 0) if one else (z % bands, z // bands)
     return band * config.band + x, y, batch
 
 

@@ -111,25 +111,30 @@ def gemm_pingpong(
     if config.pdl:
         tiles.overlap((A, B))
     with cute.role("multiply", range(8), config.registers[1]):
-        me, ring = cute.warp_idx() // 4, inputs.ring
-        turn = cute.var(1 - me, 0, 1)  # the first turn begins at once
-        with cute.when(me == 1):
-            ring.skip(inputs.depth)
-
-        def hand_over() -> None:
-            with cute.elect("warp"):  # each: a warp behind the others does not miss its turn
-                turns.arrive(1 - me)
-
-        for place in tiles.of_block(cute.block_idx() + me * blocks, 2 * blocks):
-            turns.wait(me, turn.get())
-            turn.set(1 - turn.get())
-            inputs.multiply(hand_over)
-            ring.skip(inputs.depth)  # the tile of the other one
-            output.store(inputs.sums, place)
-        output.tail()
+        take_turns(inputs, tiles, output, turns, blocks)
     with cute.role("load", range(8, 12), config.registers[0]), cute.elect("role"):
         for place in tiles.of_block():
             inputs.load(place, tiles.n)
+
+
+def take_turns(inputs: _Inputs, tiles: _Tiles, output: _Output, turns: Any, blocks: Any) -> None:
+    """Multiply and store the tiles of one of two warpgroups, which take turns."""
+    me, ring = cute.warp_idx() // 4, inputs.ring
+    turn = cute.var(1 - me, 0, 1)  # the first turn begins at once
+    with cute.when(me == 1):
+        ring.skip(inputs.depth)
+
+    def hand_over() -> None:
+        with cute.elect("warp"):  # each: a warp behind the others does not miss its turn
+            turns.arrive(1 - me)
+
+    for place in tiles.of_block(cute.block_idx() + me * blocks, 2 * blocks):
+        turns.wait(me, turn.get())
+        turn.set(1 - turn.get())
+        inputs.multiply(hand_over)
+        ring.skip(inputs.depth)  # the tile of the other one
+        output.store(inputs.sums, place)
+    output.tail()
 
 
 KERNELS = {"cooperative": gemm_cooperative, "pingpong": gemm_pingpong}
@@ -561,3 +566,10 @@ def _to_shared(thr: Any, x: Tensor, target: Tensor) -> None:
 def _matrix(x: Tensor, batch: Any) -> Tensor:
     """Return one matrix of a batch; a tensor of two modes is one already."""
     return x if cute.rank(x) == 2 else x[_, _, batch]
+
+
+# for kernels whose operands come another way
+Inputs = _Inputs
+Tiles = _Tiles
+Output = _Output
+initialized = _initialized

@@ -15,12 +15,14 @@ import cute_py as cute
 from cute_py.kernels.arrays import assume_product, require, require_kind
 from cute_py.kernels.config import MultistageConfig, choose_config
 from cute_py.kernels.epilogue import Epilogue, LinearCombination, given, product_kernel
-from cute_py.kernels.gemm import BlockTiles
+from cute_py.kernels.gemm import BlockTiles, sizes_of
 from cute_py.kernels.pairs import columns_of
 from cute_py.kernels.splits import SCHEDULES, SETS, SHARES, Split, Sums, workspace_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cute_py.tensor.tensor import Tensor
 
 
@@ -50,13 +52,34 @@ def gemm_split(
         epilogue: f.
 
     """
-    arrays, D = given(arrays, epilogue, "gemm_split"), outputs["D"]
-    split = _required(config, partial, flags)
+    arrays = given(arrays, epilogue, "gemm_split")
     assume_product(A, B, arrays, outputs, epilogue)
-    (bM, bN, bK), M, N = config.tile, D.shape[0], columns_of(B, outputs, epilogue)
+    terms = arrays, outputs, numbers
+    sizes = *sizes_of(outputs["D"], columns_of(B, outputs, epilogue)), A.shape[1]
+    make = lambda: BlockTiles(A, B, config, epilogue, terms)  # noqa: E731
+    multiplied_in_parts(config, sizes, (partial, flags), make)
+
+
+def multiplied_in_parts(
+    config: MultistageConfig,
+    sizes: tuple[Any, Any, Any, Any],
+    workspace: tuple[Tensor, Tensor],
+    make: Callable[[], BlockTiles],
+) -> None:
+    """Launch blocks that have parts of K, and compute the tiles of D.
+
+    Args:
+        config: with a split of K in memory.
+        sizes: those of `sizes_of`, and K.
+        workspace: sums and locks.
+        make: what a block has.
+
+    """
+    (M, N, L, K), (partial, flags) = sizes, workspace
+    split = _required(config, partial, flags)
+    bM, bN, bK = config.tile
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
-    L = D.shape[2] if cute.rank(D) > 2 else 1
-    schedule = SCHEDULES[split.how](split, m * n * L, A.shape[1], bK, flags)
+    schedule = SCHEDULES[split.how](split, m * n * L, K, bK, flags)
     _assume_room(split, partial, flags, (m * n * L, bM * bN))
     how: Any = {"min_blocks": config.min_blocks, "spill_bytes": config.spill_bytes}
     how |= {"pdl": bool(config.pdl), "allow_emulated": config.emulated}
@@ -64,7 +87,7 @@ def gemm_split(
     if config.pdl:
         cute.griddepcontrol_wait()
         cute.griddepcontrol_launch_dependents()
-    block = BlockTiles(A, B, config, epilogue, (arrays, outputs, numbers))
+    block = make()
     sums = Sums(block.mma, partial, partial.dtype)
     for span in schedule.spans():
         of_n = span.tile // m

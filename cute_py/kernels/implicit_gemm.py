@@ -11,8 +11,6 @@ computes).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import cute_py as cute
@@ -21,6 +19,7 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.kernels.arrays import require_kind
 from cute_py.kernels.config import MultistageConfig, choose
+from cute_py.kernels.convolution import ConvProblem, reference, require_one_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,48 +28,23 @@ if TYPE_CHECKING:
 
 
 POSITIONS = 31  # of a filter: bits of a register
+WORD = 1 << 32  # numbers of u32 wrap
 MOST_TILES = (1 << 31) - 1  # of K, and those that are read ahead: their numbers have 32 bits
 
 
-@dataclass(frozen=True, slots=True)
-class Conv2d:
-    """A forward convolution. The fields are (along H, along W).
+def table_of(conv: ConvProblem, X: Any, vector: int) -> Any:
+    """Return the distance of each filter position from the first one in X (N,H,W,C).
 
-    Attributes:
-        filter: extents of the filter, at most 31 positions.
-        padding: rows and columns of zeros around the activations.
-        stride: between output positions.
-        dilation: between filter positions.
+    Raises LayoutError for more positions than bits, and for channels or strides that are no
+    whole vectors.
     """
-
-    filter: tuple[int, int]
-    padding: tuple[int, int] = (0, 0)
-    stride: tuple[int, int] = (1, 1)
-    dilation: tuple[int, int] = (1, 1)
-
-    def extents(self, H: Any, W: Any) -> tuple[Any, Any]:
-        """Return P and Q, the extents of the output, for those of the activations."""
-        parts = zip((H, W), self.filter, self.padding, self.stride, self.dilation, strict=True)
-        p, q = [(n + 2 * pad - d * (f - 1) - 1) // step + 1 for n, f, pad, step, d in parts]
-        return p, q
-
-    def assume_output(self, X: Any, Y: Any) -> None:
-        """State that the output (N,P,Q,K) has the extents that follow from X (N,H,W,C)."""
-        P, Q = self.extents(*X.shape[1:3])
-        cute.assume((Y.shape[1] == P) & (Y.shape[2] == Q))
-
-    def table(self, X: Any, vector: int) -> Any:
-        """Return the distance of each filter position from the first one in X (N,H,W,C).
-
-        Raises LayoutError for more positions than bits, and for channels or strides that are no
-        whole vectors.
-        """
-        (R, S), (dh, dw), (_by_n, by_h, by_w, unit) = self.filter, self.dilation, X.stride
-        whole = [ints.divides(vector, n) is True for n in (*X.stride[:3], X.shape[3])]
-        if R * S > POSITIONS or not all(whole) or unit != 1:
-            facts = {"filter": f"{R}x{S}", "layout": X.layout, "vector": vector}
-            raise refusal("conv2d", operation="Conv2d", **facts)
-        return cute.make_table([r * dh * by_h + s * dw * by_w for r in range(R) for s in range(S)])
+    (R, S), (_by_n, by_h, by_w, unit) = conv.filter, X.stride
+    dh, dw = (x.dilation for x in conv.lines())
+    whole = [ints.divides(vector, n) is True for n in (*X.stride[:3], X.shape[3])]
+    if R * S > POSITIONS or not all(whole) or unit != 1:
+        facts = {"filter": f"{R}x{S}", "layout": X.layout, "vector": vector}
+        raise refusal("conv2d", operation="conv2d_fprop", **facts)
+    return cute.make_table([r * dh * by_h + s * dw * by_w for r in range(R) for s in range(S)])
 
 
 class Im2col:
@@ -87,7 +61,9 @@ class Im2col:
 
     bounded = True  # past the last tile, there are no channels
 
-    def __init__(self, X: Any, Y: Any, conv: Conv2d, g2s: Any, shared: Any, block: Any) -> None:
+    def __init__(
+        self, X: Any, Y: Any, conv: ConvProblem, g2s: Any, shared: Any, block: Any
+    ) -> None:
         self.X, self.Y, self.g2s, self.positions = X, Y, g2s, cute.product(conv.filter)
         bM, self.depth = cute.size(shared, 0), cute.size(shared, 1)
         self.count = cute.ceil_div(X.shape[3], self.depth) * self.positions
@@ -95,7 +71,7 @@ class Im2col:
         self.stored = part.partition_D(shared)  # (CPY,CPY_M,CPY_K,stages)
         own = part.partition_S(cute.make_identity_tensor((bM, self.depth)))  # (CPY,CPY_M,CPY_K)
         self.width, self.column = cute.size(own, 0), own[0, 0, 0][1]  # of a vector
-        self.table = conv.table(X, self.width)
+        self.table = table_of(conv, X, self.width)
         places, bits = cute.smem("s64", bM), cute.smem("s32", bM)
         for row in range(0, bM, g2s.size()):
             with cute.when(row + cute.thread_idx() < bM):
@@ -108,25 +84,25 @@ class Im2col:
             self.places.append(cute.as_int(places[row], multiple_of=self.width) + self.column)
             self.inside[i] = bits[row]
 
-    def _row(self, conv: Conv2d, row: Any) -> tuple[Any, Any]:
+    def _row(self, conv: ConvProblem, row: Any) -> tuple[Any, Any]:
         """Return the place (elements) of filter position 0 for a row, and a bit for each filter
         position that is inside of the activations.
         """
         (N, H, W), (R, S) = (extent.to("u32") for extent in self.X.shape[:3]), conv.filter
-        (ph, pw), (sh, sw), (dh, dw) = conv.padding, conv.stride, conv.dilation
+        (_R, sh, ph, dh, *_), (_S, sw, pw, dw, *_) = conv.lines()
         _N, P, Q = (extent.to("u32") for extent in self.Y.shape[:3])
         row = row.to("u32")
         n, line = row // (P * Q), row // Q
         p, q = line - n * P, row - line * Q
         high, wide = 0, 0
         for r in range(R):  # below 0 is far above H
-            high = cute.where(p * sh + r * dh - ph < H, ((1 << S) - 1) << r * S, 0) | high
+            high = cute.where(p * sh + (ph + r * dh) % WORD < H, ((1 << S) - 1) << r * S, 0) | high
         for s in range(S):
             column = sum(1 << r * S + s for r in range(R))
-            wide = cute.where(q * sw + s * dw - pw < W, column, 0) | wide
+            wide = cute.where(q * sw + (pw + s * dw) % WORD < W, column, 0) | wide
         by_n, by_h, by_w, _unit = self.X.stride
         n_, p_, q_ = (cute.as_int(x, 0) for x in (n, p, q))
-        place = n_ * by_n + (p_ * sh - ph) * by_h + (q_ * sw - pw) * by_w
+        place = n_ * by_n + (p_ * sh + ph) * by_h + (q_ * sw + pw) * by_w
         return place.to("s64"), cute.where(n < N, high & wide, 0)
 
     def begin(self, tile: Any) -> None:
@@ -164,11 +140,12 @@ def conv2d_fprop(
     X: cute.Tensor,
     F: cute.Tensor,
     Y: cute.Tensor,
-    conv: Conv2d,
+    conv: ConvProblem,
     cfg: MultistageConfig,
     iterator: Any = Im2col,
 ) -> None:
     """Y (N,P,Q,K), compact, = the convolution of X (N,H,W,C) with F (K,R*S*C)."""
+    require_one_group("conv2d_fprop", conv)
     cute.assume_shapes("NHWC KE NPQK", X, F, Y)
     require_kind("conv2d_fprop", (cfg.tiled_mma().atom.a_type.name,), X=X)
     require_kind("conv2d_fprop", (cfg.tiled_mma().atom.b_type.name,), F=F)
@@ -197,23 +174,10 @@ def conv2d_fprop(
     cute.copy(acc.to(Y.dtype), tCgC)
 
 
-def reference(x: Any, f: Any, conv: Conv2d) -> Any:
-    """Return the convolution of x (N,H,W,C) with f (K,R,S,C) in float64."""
-    P, Q = conv.extents(*x.shape[1:3])
-    padded = np.pad(x.astype(np.float64), ((0, 0), *[(n, n) for n in conv.padding], (0, 0)))
-    total = np.zeros((len(x), P, Q, f.shape[0]))
-    (sh, sw), (dh, dw) = conv.stride, conv.dilation
-    for r in range(conv.filter[0]):
-        for s in range(conv.filter[1]):
-            part = padded[:, r * dh : r * dh + P * sh : sh, s * dw : s * dw + Q * sw : sw]
-            total += part[:, :P, :Q] @ f[:, r, s].T.astype(np.float64)
-    return total
-
-
 def check() -> None:
     """Convolve small integers, with padding, strides and dilation."""
     rng = np.random.default_rng(0)
-    conv = Conv2d((3, 3), (1, 2), (2, 1), (1, 2))
+    conv = ConvProblem((3, 3), (1, 2), (2, 1), (1, 2))
     x = rng.integers(-4, 5, (2, 9, 8, 64)).astype(np.float16)
     f = rng.integers(-4, 5, (40, 3, 3, 64)).astype(np.float16)
     P, Q = conv.extents(9, 8)

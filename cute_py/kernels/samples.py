@@ -10,6 +10,7 @@ import cute_py as cute
 from cute_py.kernels import attention, conv2d_s4, fused_attention, w4a16
 from cute_py.kernels.arrays import row_copy, tile_copy
 from cute_py.kernels.config import choose
+from cute_py.kernels.convolution import ConvProblem
 from cute_py.kernels.copy import copy_tiles
 from cute_py.kernels.flash_attention import AttentionConfig, flash_attention
 from cute_py.kernels.gemm_01_naive import gemm_naive
@@ -29,7 +30,7 @@ from cute_py.kernels.gemm_array import gemm_array
 from cute_py.kernels.gemm_gathered import gemm_gathered
 from cute_py.kernels.grouped import gemm_grouped
 from cute_py.kernels.histogram import histogram
-from cute_py.kernels.implicit_gemm import Conv2d, conv2d_fprop
+from cute_py.kernels.implicit_gemm import conv2d_fprop
 from cute_py.kernels.layer_norm import layer_norm, layer_norm_long
 from cute_py.kernels.reduce import reduce_rows
 from cute_py.kernels.softmax import softmax
@@ -194,13 +195,13 @@ def _implicit_gemm(sizes: Sizes, kind: cute.Dtype) -> Call:
     x, f, y = _image(sizes, kind)
     rows = f.reshape(len(f), -1)
     out = y.astype(_sums(kind, 1).dtype)
-    return conv2d_fprop, (x, rows, out, Conv2d((3, 3), (1, 1)), choose(rows, rows, (64, 64)))
+    return conv2d_fprop, (x, rows, out, ConvProblem((3, 3), (1, 1)), choose(rows, rows, (64, 64)))
 
 
 def _conv2d_s4(sizes: Sizes, kind: cute.Dtype) -> Call:
     x, f, y = (conv2d_s4.nibbles(v) for v in _image(sizes, cute.s8))
     config = conv2d_s4.choose_s4((64, 64, 128))
-    return conv2d_s4.conv2d_s4, (x, f, None, y, 1.0, 0.0, Conv2d((3, 3), (1, 1)), config)
+    return conv2d_s4.conv2d_s4, (x, f, None, y, 1.0, 0.0, ConvProblem((3, 3), (1, 1)), config)
 
 
 def _w4a16(sizes: Sizes, kind: cute.Dtype) -> Call:

@@ -25,6 +25,10 @@ WORDINGS = {
         {text!r}
         parts like tile=64x64x32, warps=2x2, stages=3, separated by commas, each once
         leave out what you do not want to change""",
+    "conv-problem": """LayoutError
+        a convolution with {problem}
+        {rule}
+        change that number; padding is a number, or (before, behind), along H and along W""",
     "conv2d": """LayoutError
         a filter of {filter}, and activations {layout}, in vectors of {vector}
         at most 31 filter positions, contiguous channels and other strides in whole vectors

@@ -4,6 +4,9 @@
 - `softmax`: along one mode
 - `reduce`: sums, products, extremes and bits along some modes
 - `transpose`: matrices with rows and columns exchanged, in memory
+- `conv2d`: convolutions of images, with the epilogues of `gemm`
+- `conv2d_dgrad`: the gradient of the images
+- `conv2d_wgrad`: the gradient of the filters
 - `attention`: weights of values by the softmax of scores of queries and keys
 - `attention_varlen`: the same of sequences of several lengths, one after the other
 - `attention_with_kvcache`: the same with keys that are kept from call to call, also in pages
@@ -31,6 +34,7 @@ _HOME = {
     "ops.attention_cache": "attention_with_kvcache",
     "ops.attentions": "attention",
     "ops.choice": "gemm_config",
+    "ops.convolution": "conv2d conv2d_dgrad conv2d_wgrad",
     "ops.prepared": "Gemm Status",
     "ops.product": "gemm",
     "ops.reductions": "reduce",

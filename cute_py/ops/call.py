@@ -30,9 +30,10 @@ from cute_py.ops.operands import bytes_each, is_rows, rows_of, span
 from cute_py.ops.workspaces import on_its_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from cute_py.calls.memo import Answer, KnownLaunch
+    from cute_py.dtypes.table import Dtype
     from cute_py.emulate import Prepared
     from cute_py.ops.libraries import Library
     from cute_py.plan.plan import Plan
@@ -51,6 +52,7 @@ class Output(NamedTuple):
         shape: of the result, for the user.
         out: where the user wants the result, or None.
         direct: whether the kernel writes to `out` itself.
+        modes: those of memory in the order of `made`, where that is another than theirs.
     """
 
     array: Any
@@ -58,6 +60,7 @@ class Output(NamedTuple):
     shape: tuple[int, ...]
     out: Any = None
     direct: bool = False
+    modes: tuple[int, ...] | None = None
 
     def given(self) -> Any:
         """Return the result, in `out` if there is one."""
@@ -256,6 +259,8 @@ def in_place(call: Call, arrays: Sequence[Any], outputs: int, otherwise: Answer)
     given, outs = arrays[: len(arrays) - outputs], arrays[len(arrays) - outputs :]
     if call.first is not None:
         return _after_another(call, call.first, arrays, outputs, otherwise)
+    if all(x is None for x in call.reads[len(given) :]):  # what only other operators are given
+        call = replace(call, reads=call.reads[: len(given)])
     kept = tuple([x for x in call.workspace if x is not None])
     if (kept and (call.numbers or call.library.on_host)) or len(call.reads) != len(given):
         return None
@@ -263,7 +268,7 @@ def in_place(call: Call, arrays: Sequence[Any], outputs: int, otherwise: Answer)
     if not all(_is_there(x, y) for x, y in pairs if x is not None):
         return None
     if call.library.on_host:
-        return _emulated(call)
+        return None if any(x.modes for x in call.outputs) else _emulated(call)
     known = call.launched
     if known is None or len({x is None for x in outs}) > 1:
         return None
@@ -296,6 +301,7 @@ def _after_another(
     known, before = call.launched, first.launched
     has_more = any(x is not None for x in (*call.workspace, *first.workspace))
     is_plain = not (has_more or first.first or call.library.on_host)
+    is_plain = is_plain and call.reads[0] is first.outputs[0].array
     if not is_plain or known is None or before is None or len(reads) != len(given):
         return None
     pairs = zip(map(unwrapped, reads), map(unwrapped, given), strict=True)
@@ -448,6 +454,16 @@ def _maker(call: Call, output: Output) -> tuple[Any, Any, int]:
     """Return the function that makes an output, the one that reads its address, and the rest of
     that by the width of a vector.
     """
-    make = call.library.maker(output.shape, dtype_of(output.array))
+    make = _in_order(call.library, output, dtype_of(output.array))
     address_in = address_reader(LIBRARIES[type(unwrapped(output.array))].address)
     return make, address_in, address_of(output.array) % VECTOR_BYTES
+
+
+def _in_order(library: Library, output: Output, kind: Dtype) -> Callable[[], Any]:
+    """Return the function that makes an output, of modes in another order in memory."""
+    if output.modes is None:
+        return library.maker(output.shape, kind)
+    modes = output.modes
+    by_mode = dict(zip(modes, output.shape, strict=True))
+    make = library.maker(tuple([by_mode[i] for i in range(len(modes))]), kind)
+    return lambda: library.ordered(make(), modes)

@@ -178,7 +178,7 @@ def _config(
     change some of its parts; return it, and why.
     """
     if isinstance(given, GemmConfig):
-        made: Any = _counted(given, problem)
+        made: Any = counted(given, problem)
         fitting = FAMILIES[given.family].fits(made, in_parts(problem, made.parts.products))
         return fitting, lambda: fitting.reasons
     whole, split = problem, NO_SPLIT
@@ -196,7 +196,7 @@ def _config(
             config, why = _filled(rule, problem, config, why)
         return config, lambda: (*path, *why())
     changed: Any = changed_for(taken, config.because(*path, *why()), given, problem)
-    changed = _counted(replace(changed, parts=split) if split.count else changed, whole)
+    changed = counted(replace(changed, parts=split) if split.count else changed, whole)
     return changed, lambda: changed.reasons
 
 
@@ -247,7 +247,7 @@ def _number(split: Split, problem: ProductFacts, tile: tuple[int, int, int] | No
     return split
 
 
-def _counted(config: GemmConfig, problem: ProductFacts) -> GemmConfig:
+def counted(config: GemmConfig, problem: ProductFacts) -> GemmConfig:
     """Return a configuration whose K is split into a number of parts."""
     parts: Split = config.parts  # type: ignore[attr-defined]  # all classes have it
     found = _number(parts, problem, config.tile)

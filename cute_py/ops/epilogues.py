@@ -28,9 +28,10 @@ from cute_py.errors import CuteError, refusal
 from cute_py.kernels.config import GemmConfig
 from cute_py.kernels.epilogue import EpilogueFunction, PairedFunction, kernel_with
 from cute_py.ops.call import overlap
+from cute_py.ops.combination import OUT, are_whole, compute_type
 from cute_py.ops.operands import broadcast
 from cute_py.ops.operator import Operator, Variants
-from cute_py.ops.product import GEMM, OUT, Product, are_whole, compute_type
+from cute_py.ops.product import GEMM, Product
 from cute_py.ops.reductions import reduce
 from cute_py.plan.formula import CONVERT, Formula
 from cute_py.plan.functions import FUNCTIONS

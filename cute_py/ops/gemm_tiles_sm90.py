@@ -316,7 +316,7 @@ def candidates(problem: ProductFacts) -> tuple[Estimate, ...]:
     is_batch = p.batch > 1 and p.epilogue.has_source
     clusters = (1,) if min(p.pitches) >= SECTOR or is_batch else (1, 2)
     facts = p.forms, p.weight, int(p.two_level), is_batch
-    found = _fitting(ROWS, *facts, clusters, _has_few_tiles(p))
+    found = fitting(ROWS, *facts, clusters, _has_few_tiles(p))
     same = p.memory, p.steps
     estimates = [estimate(row, config, p, *same) for row, config in found]
     # nothing hides exchanges
@@ -333,7 +333,7 @@ def _has_few_tiles(problem: ProductFacts) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _fitting(
+def fitting(
     rows: Sequence[Row],
     forms: Forms,
     weight: int,

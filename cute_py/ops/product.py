@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 import cute_py as cute
-from cute_py.calls.arrays import VECTOR_BYTES, address_of, dtype_of
-from cute_py.dtypes.table import Dtype, f32, s32
-from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.calls.arrays import VECTOR_BYTES, address_of
+from cute_py.dtypes.table import Dtype, f32
 from cute_py.errors import refusal
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config import ATOMS, GemmConfig
@@ -22,17 +21,16 @@ from cute_py.layout.tuples import ceil_div
 from cute_py.ops import workspaces
 from cute_py.ops.call import Call, Output
 from cute_py.ops.choice import all_for, choose, facts, products_of
+from cute_py.ops.combination import Combination, result_type
 from cute_py.ops.libraries import Words
 from cute_py.ops.one_mode import as_matrices
 from cute_py.ops.operands import aligned, broadcast, ready, ready_row, rows_of, shown
 from cute_py.ops.operator import Operator, Variants, operator
-from cute_py.ops.problem import Problem
 from cute_py.ops.reference import values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
     from cute_py.kernels.splits import Split, Workspace
     from cute_py.ops.family import Reads
@@ -43,22 +41,15 @@ if TYPE_CHECKING:
 
 FLOATS = ("f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2")
 TYPES = (*FLOATS, "s8", "u8")  # of operands
-OUT = ("f32", "f64", "f16", "bf16", "e4m3", "e5m2", "s32", "s8", "u8")
-LARGEST = 2**31  # larger whole factors do not fit in s32
 
 
-class Product(Problem):
+class Product(Combination):
     """The arrays of a request, activation(alpha a b + beta c + bias), as the kernel reads them.
 
     Attributes:
         a, b: the operands (..., M, K) and (..., K, N), converted.
         A, B: the same as [L, M, K] and [L, N, K]; L counts the batch.
-        terms: the arrays that the epilogue reads, by name, converted.
-        spreads: how each is spread over the result, as `Epilogue.arrays` has it.
-        kinds: types of the operands.
-        compute: that of the epilogue.
         batch, M, N, K: extents.
-        factors: the numbers of the epilogue by name; alpha is 0 if there is nothing to add up.
     """
 
     hint = "; bias has one number per column"
@@ -151,59 +142,6 @@ class Product(Problem):
         """Return the same of the operands that a family reads."""
         A, B = self.operands(reads)
         return self.rows if A is self.A and B is self.B else (rows_of(A), rows_of(B))
-
-    # -- the epilogue
-
-    def _out_type(self) -> DtypeLike | None:
-        given, out = self.request.out_dtype, self.request.out
-        return given if given is not None or not hasattr(out, "dtype") else dtype_of(out)
-
-    def _read_epilogue(self, shape: tuple[int, ...], kind: Dtype) -> None:
-        """Read what the epilogue reads, and say in which type it computes, and what it gives."""
-        request = self.request
-        given = self.number("alpha", request.alpha), self.number("beta", request.beta)
-        self.factors = {"alpha": given[0] if self.K else 0.0, "beta": given[1]}
-        if given[1] != 0 and request.c is None:
-            raise refusal("ops-no-c", operation=self.operation, beta=request.beta)
-        self.results["out"] = shape, kind
-        found = {}
-        if given[1] != 0 and request.c is not None:
-            found["C"] = self._term("c", shape)
-        if request.bias is not None:
-            found["bias"] = self._term("bias", shape[-1:])
-        integers = not any(x.is_float for x in (kind, *[kind for _x, kind in found.values()]))
-        self.compute = compute_type(self.kinds[0], given, request.activation, integers)
-        self.terms = {name: self._known(*x) for name, x in found.items()}
-        self.spreads = ("matrix",) * ("C" in found) + ("row",) * ("bias" in found)
-        self.require_out("out")
-
-    def _term(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Dtype]:
-        """Return an array that is added, and its type."""
-        modes = min(len(shape), 2)
-        x, kind = self.library.read(getattr(self.request, name), name)
-        if name == "c":  # as the matrix that it is spread over
-            x = self._spread_over(x, shape)
-        found = tuple(x.shape)
-        more = zip(found[:-modes][::-1], shape[:-modes][::-1], strict=False)
-        fits = len(found) <= len(shape) and all(n in (1, m) for n, m in more)
-        if found[-modes:] != shape[-modes:] or not fits:
-            raise self.wrong_shape(name, found, shape)
-        return x, kind
-
-    def _spread_over(self, x: Any, shape: tuple[int, ...]) -> Any:
-        """Return c with the rows and columns of the result, if it can be spread over them."""
-        found = tuple(x.shape)
-        last = (*(1, 1)[len(found) :], *found[-2:])
-        fits = all(n in (1, m) for n, m in zip(last, shape[-2:], strict=True))
-        if not fits or found[-2:] == shape[-2:]:
-            return x
-        return self.library.spread(x, (*found[:-2], *shape[-2:]))
-
-    def _known(self, x: Any, kind: Dtype) -> Any:
-        """Return an array of the host in a type that the kernel converts from."""
-        if kind.name in OUT or not self.library.on_host:
-            return x
-        return x.astype(self.compute.numpy)
 
     @cached_property
     def gpu(self) -> Gpu | None:
@@ -334,17 +272,6 @@ class Product(Problem):
         _one, rows, K = x.shape
         return self.library.ordered(x.reshape((rows, count, K // count)), (1, 0, 2))
 
-    def guarded(self, answer: Answer) -> Answer:
-        """Return an answer that checks whether factors of integers are whole: others are computed
-        in another type.
-        """
-        if self.kinds[0].is_float:
-            return answer
-        whole = are_whole((self.request.alpha, self.request.beta))
-        return lambda args, values: (
-            answer(args, values) if are_whole(values[-2:]) is whole else None
-        )
-
     def _read_by(self, x: Any, shares: bool) -> Any:
         """Return an array of the epilogue as the kernel counts its modes."""
         if len(x.shape) > 2:
@@ -354,13 +281,6 @@ class Product(Problem):
     def kernel(self, of_family: Kernel) -> Kernel:
         """Return the kernel that computes this, of a family."""
         return of_family
-
-    def in_places(self, arrays: list[Any]) -> list[Any]:
-        """Return arrays of the epilogue in the places that they have in a request, None in those of
-        others.
-        """
-        held = dict(zip(self.terms, arrays, strict=True))
-        return [held.get(name) for name in ("C", "bias")]
 
     def require_whole(self, ours: Operator, request: Any, named: dict[str, Any]) -> None:
         """Refuse arrays among the arguments of a call for results that they cannot take."""
@@ -373,12 +293,6 @@ class Product(Problem):
         """Return the result of operands and terms of float64, by NumPy."""
         activation = self.request.activation
         return values(a, b, terms.get("C"), terms.get("bias"), activation=activation, **factors)
-
-    def epilogue(self) -> Epilogue:
-        """Return the epilogue."""
-        terms = "C" in self.terms, "bias" in self.terms
-        scaled = self.factors["alpha"] != 1
-        return LinearCombination(self.compute.name, scaled, *terms, self.request.activation)
 
     def candidates(self) -> list[tuple[GemmConfig, Epilogue]]:
         """Return the choices that `cute.tune` measures, the rule's first."""
@@ -424,39 +338,6 @@ def shared(
         made = config.because(*why()), epilogue
         found = _choices.setdefault(made, made)
     return found
-
-
-def result_type(first: Dtype, given: DtypeLike | None) -> Dtype:
-    """Return the type of the result for operands of type `first`; refuse one that is not in OUT."""
-    default = s32 if not first.is_float else f32 if first.name == "tf32" else first
-    found = default if given is None else as_dtype(given)
-    if found.name not in OUT:
-        facts: dict[str, Any] = {"name": "out_dtype", "dtype": found, "known": ", ".join(OUT)}
-        raise refusal("ops-out-dtype", operation=Product.operation, **facts)
-    return found
-
-
-def compute_type(
-    first: Dtype, factors: Sequence[float], activation: str | None, integers: bool
-) -> Dtype:
-    """Return the type that the epilogue computes in.
-
-    Args:
-        first: of the operands.
-        factors: alpha and beta.
-        activation: as `gemm` takes it.
-        integers: C, the bias and the result are integers.
-
-    """
-    if first.is_float:
-        return as_dtype("f64") if first.name == "f64" else f32
-    kept = activation is None or ACTIVATIONS[activation].keeps_integers
-    return s32 if are_whole(factors) and integers and kept else f32
-
-
-def are_whole(factors: Sequence[float]) -> bool:
-    """Tell whether factors are integers that fit in s32."""
-    return all(float(x).is_integer() and abs(x) < LARGEST for x in factors)
 
 
 def _by_epilogue(

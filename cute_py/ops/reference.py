@@ -50,7 +50,20 @@ def values(
     **_named: Any,
 ) -> Array:
     """Return a product of numbers, as `cute.ops.gemm` takes its arguments."""
-    x = alpha * (a @ b)
+    return combined(a @ b, c, bias, alpha=alpha, beta=beta, activation=activation)
+
+
+def combined(
+    sums: Array,
+    c: Array | None = None,
+    bias: Array | None = None,
+    *,
+    alpha: float = 1,
+    beta: float = 0,
+    activation: str | None = None,
+) -> Array:
+    """Return what the epilogue of `gemm` makes of sums."""
+    x = alpha * sums
     if c is not None and beta != 0:
         x = x + beta * c.astype(np.float64)
     if bias is not None:

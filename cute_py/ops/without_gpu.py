@@ -134,12 +134,23 @@ class Outline:
             return replace(self, shape=(1, *self.shape), steps=(0, *self.steps))
         if index == (..., None):
             return replace(self, shape=(*self.shape, 1), steps=(*self.steps, 0))
-        if isinstance(index, tuple):  # the first columns of each row
-            return replace(self, shape=(*self.shape[:-1], index[1].stop))
+        if isinstance(index, tuple):  # slices, the last of which may be behind `...`
+            rest = len(self.shape) - len(index) + 1
+            every = (slice(None),)
+            cuts = (*every * rest, *index[1:]) if index[0] is ... else (*index, *every * rest)
+            return self._cut(cuts)
         if isinstance(index, slice):  # the first matrix, as a batch of one
             return replace(self, shape=(1, *self.shape[1:]))
         assert index == 0
         return replace(self, shape=self.shape[1:], steps=self.steps[1:])
+
+    def _cut(self, cuts: Sequence[slice]) -> Outline:
+        """Return a view of a slice of each mode."""
+        parts = [range(n)[cut] for n, cut in zip(self.shape, cuts, strict=False)]
+        shape = tuple([len(x) for x in parts])
+        first = sum(x.start * step for x, step in zip(parts, self.steps, strict=True))
+        steps = tuple([x.step * step for x, step in zip(parts, self.steps, strict=True)])
+        return replace(self, shape=shape, steps=steps, address=self.address + first * self.itemsize)
 
     def __setitem__(self, index: object, value: object) -> None:
         """Leave it: there is nothing to write to."""

@@ -101,6 +101,22 @@ WORDINGS = {
         block_table[{at}] = {page}
         a page from 0 to {last}
         entries behind the keys of a sequence may be anything; others are pages of the caches""",
+    "conv-channels": """LayoutError
+        {name} whose channels have the stride {step}
+        channels next to each other in memory
+        pass numpy.ascontiguousarray({name}), or layout="NCHW" for arrays (N, C, H, W)""",
+    "conv-groups": """LayoutError
+        {channels} channels and {filters} in groups={groups}
+        at least one channel and one filter of each group, and the same number in each
+        pass groups that divide both numbers""",
+    "conv-extent": """LayoutError
+        images of {image}, and {problem}
+        at least one pixel, and images with their padding as large as the filter with its dilation
+        pass more padding, or padding='same'""",
+    "conv-option": """LayoutError
+        {name}={value!r}
+        {rule}
+        leave it out for the default, or see the docstring""",
     "ops-empty": """LayoutError
         a result of shape {shape}
         a result with elements: no kernel computes an empty one

@@ -176,10 +176,13 @@ def _read(
 ) -> Iterator[bool]:
     """Yield for each element of a fragment whether the hardware reads it where the access has it.
 
+    A descriptor has the address of the first element before the swizzle, which is applied to the
+    sum of it and the step to an element: so a tile may begin at any row of the pattern.
+
     `at`: the elements before the access, modulo the pattern; `inside`: those before its swizzle.
     """
     size = x.dtype.bits // 8
-    begin = (at + x.swizzled(inside + held[0][1])) * size
+    begin = (at + inside + held[0][1]) * size
     bits = UNITS[mode] - 1
     for (_base, s), step in zip(held, wanted, strict=True):
         address = begin // 16 * 16 + step * size

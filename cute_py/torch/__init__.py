@@ -16,6 +16,7 @@ if find_spec("torch") is not None:
         flash_attn_with_kvcache,
         scaled_dot_product_attention,
     )
+    from cute_py.torch.convolution import Conv2d, conv2d
     from cute_py.torch.declared import declare_all
     from cute_py.torch.functions import declare, in_graph
     from cute_py.torch.gemm import operator as gemm
@@ -26,8 +27,10 @@ if find_spec("torch") is not None:
     DECLARE.append(declare)
     IN_GRAPHS["gemm"] = in_graph
     __all__ = [
+        "Conv2d",
         "Linear",
         "activate",
+        "conv2d",
         "deactivate",
         "flash_attn_func",
         "flash_attn_varlen_func",

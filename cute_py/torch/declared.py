@@ -117,6 +117,29 @@ def _no_function(x: Any) -> None:
         raise refusal("torch-function", operation="torch.ops.cute_py", **facts)
 
 
+def _pair(x: Any) -> Any:
+    return list(x) if isinstance(x, Sequence) else [x, x]
+
+
+def _padding(x: Any) -> Any:
+    """Return a padding as numbers: one for all sides, two, or top, bottom, left and right; -1 for
+    "same".
+    """
+    if isinstance(x, str):
+        return {"same": [-1], "valid": [0]}.get(x, [-2])
+    if isinstance(x, Sequence) and any(isinstance(n, Sequence) for n in x):
+        return [n for pair in x for n in _pair(pair)]
+    return list(x) if isinstance(x, Sequence) else [x]
+
+
+def _padding_of(x: Any) -> Any:
+    """Return the padding that these numbers are."""
+    x = tuple(x)
+    if x == (-1,):
+        return "same"
+    return (x[:2], x[2:]) if len(x) == 4 else x if len(x) == 2 else x[0]
+
+
 NAMED = (str, Dtype, torch.dtype, type(None))
 # annotation of a parameter, or its name -> its word
 WORDS = {
@@ -136,8 +159,19 @@ WORDS = {
     "causal": Word("str", "_CAUSAL.get(x, x)", str, (bool, str)),
     "score": Word("str?", "None", _no_function, (type(None),)),
     "mask": Word("str?", "None", _no_function, (type(None),)),
+    "epilogue": Word("str?", "None", _no_function, (type(None),)),
+    "int | tuple[int, int]": Word("int[2]", "tuple(x)", _pair, (int, tuple, list)),
+    "int | str | tuple[Any, Any]": Word(
+        "int[1]", "_padding_of(x)", _padding, (int, str, tuple, list)
+    ),
+    "Sequence[int]": Word("SymInt[4]", "tuple(x)", list, (tuple, list)),
     "int | Sequence[int] | None": Word("int[1]?", "None if x is None else tuple(x)", _modes),
 }
+
+
+def theirs(name: str) -> str:
+    """Return the name of an argument in a schema: torch calls what it wraps with a `mode`."""
+    return "mode_" if name == "mode" else name
 
 
 class Declared:
@@ -184,17 +218,17 @@ class Declared:
     def _argument(self, name: str) -> str:
         default = self.defaults[name]
         text = "" if default is Parameter.empty else f"={default!r}"
-        return f"{self.words[name].schema} {name}{text}"
+        return f"{self.words[name].schema} {theirs(name)}{text}"
 
     def _made(self) -> tuple[Any, Any]:
         """Return `given` and `computed`, generated: the latter is on the way of a known call."""
         parts = [
-            name if (default := self.defaults[name]) is Parameter.empty else f"{name}={default!r}"
+            theirs(name) + ("" if (x := self.defaults[name]) is Parameter.empty else f"={x!r}")
             for name in self.names
         ]
         parts += ["*", *[f"{name}=None" for name in self.ours.outputs]]
         values = [
-            re.sub(r"\bx\b", name, self.words[name].ours) if name in self.words else name
+            re.sub(r"\bx\b", theirs(name), self.words[name].ours) if name in self.words else name
             for name in self.ours.request._fields
         ]
         text = f"""
@@ -206,6 +240,7 @@ def computed({", ".join(parts)}):
     return _asked(_given) if _found is None else _found
 """
         scope = {"_dtype_of_torch": dtype_of_torch, "_CONFIGS": CONFIGS, "_CAUSAL": CAUSAL}
+        scope |= {"_padding_of": _padding_of}
         scope |= {"_known": self.ours.known, "_asked": self.ours.asked}
         exec(compile(text, f"<torch.ops.cute_py.{self.ours.short}>", "exec"), scope)
         return scope["given"], scope["computed"]

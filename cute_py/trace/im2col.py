@@ -44,7 +44,8 @@ class Im2colTensor:
 
     Attributes:
         engine: the argument in coordinates (N, spatial modes, C).
-        filter, padding, stride, dilation: by spatial mode.
+        filter, padding, stride, dilation: by spatial mode; the padding in front of it.
+        behind: the padding behind each spatial mode.
         outputs: the extents of the output, by spatial mode.
     """
 
@@ -54,6 +55,7 @@ class Im2colTensor:
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
     outputs: tuple[Leaf, ...]
+    behind: tuple[int, ...]
 
     @property
     def pixels(self) -> Leaf:
@@ -87,7 +89,8 @@ def tma_im2col(
     Args:
         tensor: (N,W,C), (N,H,W,C) or (N,D,H,W,C) with C contiguous: the whole array.
         filter: the extents of the filter by spatial mode, such as (R,S).
-        padding: the zeros in front of and behind each spatial mode: an integer or one for each.
+        padding: the zeros in front of and behind each spatial mode: an integer, one for each mode,
+            or (in front, behind) for each.
         stride: the pixels from one output to the next, 1 to 8.
         dilation: the pixels from one tap of the filter to the next.
 
@@ -100,23 +103,34 @@ def tma_im2col(
     if spatial not in CORNER_BITS or ints.is_one(flatten(engine.stride)[-1]) is not True:
         found = f"a tensor of modes {show(engine.shape)} and strides {show(engine.stride)}"
         raise refusal_here("tma-im2col", operation=operation, found=found)
-    given = [_each(x, spatial, operation) for x in (filter, padding, stride, dilation)]
-    taps, pads, steps, gaps = given
+    taps, steps, gaps = (_each(x, spatial, operation) for x in (filter, stride, dilation))
+    pads, behind = _sides(padding, spatial, operation)
     most = 1 << CORNER_BITS[spatial] - 1
     for k in range(spatial):
-        upper = pads[k] - (taps[k] - 1) * gaps[k]
-        if min(taps[k], gaps[k], steps[k]) < 1 or steps[k] > MOST_STEP or pads[k] < 0:
-            found = f"a filter of {taps}, padding {pads}, stride {steps}, dilation {gaps}"
+        upper, least = behind[k] - (taps[k] - 1) * gaps[k], min(pads[k], behind[k])
+        if min(taps[k], gaps[k], steps[k]) < 1 or steps[k] > MOST_STEP or least < 0:
+            found = f"a filter of {taps}, padding {padding}, stride {steps}, dilation {gaps}"
             raise refusal_here("tma-im2col", operation=operation, found=found)
         too_far = pads[k] > most or (taps[k] - 1) * gaps[k] >= 2 * most  # the reach is an offset
         if too_far or not -most <= upper < most:
             found = f"corners {-pads[k]} and {upper} of a bounding box in {spatial} dimensions"
             raise refusal_here("tma-im2col", operation=operation, found=found)
     outputs = [
-        ints.add(ints.div(ints.add(extent, 2 * pad - (tap - 1) * gap - 1), step), 1)
-        for extent, tap, pad, step, gap in zip(engine.shape[1:-1], *given, strict=True)
+        ints.add(ints.div(ints.add(extent, before + after - (tap - 1) * gap - 1), step), 1)
+        for extent, tap, before, after, step, gap in zip(
+            engine.shape[1:-1], taps, pads, behind, steps, gaps, strict=True
+        )
     ]
-    return Im2colTensor(engine, taps, pads, steps, gaps, tuple(outputs))
+    return Im2colTensor(engine, taps, pads, steps, gaps, tuple(outputs), behind)
+
+
+def _sides(x: IntTuple, count: int, operation: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the padding in front of each spatial mode, and behind it."""
+    if isinstance(x, tuple) and len(x) == count and all(isinstance(n, tuple) for n in x):
+        both = [_each(n, 2, operation) for n in x]
+        return tuple([n for n, _after in both]), tuple([n for _before, n in both])
+    same = _each(x, count, operation)
+    return same, same
 
 
 def _each(x: IntTuple, count: int, operation: str) -> tuple[int, ...]:
@@ -198,9 +212,9 @@ def tma_load_im2col(
     offsets = tuple(
         [bare(ints.mul(x, gap)) for x, gap in zip(taps, source.dilation, strict=True)][::-1]
     )
-    sides = list(zip(source.filter, source.padding, source.dilation, strict=True))[::-1]
+    sides = list(zip(source.filter, source.behind, source.dilation, strict=True))[::-1]
     walk = Im2col(
-        tuple([-pad for _tap, pad, _gap in sides]),
+        tuple([-pad for pad in source.padding[::-1]]),
         tuple([pad - (tap - 1) * gap for tap, pad, gap in sides]),
         source.stride[::-1],
     )

@@ -12,10 +12,11 @@ import cute_py as cute
 from cute_py.kernels.config import choose_config
 from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm import gemm
+from cute_py.ops.combination import compute_type, result_type
 from cute_py.ops.gemm_families import changed
 from cute_py.ops.gemm_tiles import Asked, for_gpu, shared_bytes
 from cute_py.ops.libraries import Gpu
-from cute_py.ops.product import TYPES, compute_type, result_type
+from cute_py.ops.product import TYPES
 from tests.compile_only.ladder import HALVES, MATRIX, total, wanted
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")

@@ -7,7 +7,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.kernels import conv2d_s4, w4a16
-from cute_py.kernels.implicit_gemm import Conv2d
+from cute_py.kernels.convolution import ConvProblem
 from tests.compile_only.ladder import main_loop, zeros
 from tests.compile_only.test_kernels_ranges_code import ARCHS
 
@@ -29,7 +29,7 @@ def nibbles(*shape):
 
 
 def conv2d():
-    out, conv = nibbles(2, 16, 16, 256), Conv2d((3, 3), (1, 1))
+    out, conv = nibbles(2, 16, 16, 256), ConvProblem((3, 3), (1, 1))
     arrays = nibbles(2, 16, 16, 128), nibbles(256, 3, 3, 128), out, out
     return cute.trace(conv2d_s4.conv2d_s4, *arrays, 1.0, 1.0, conv, conv2d_s4.choose_s4())
 

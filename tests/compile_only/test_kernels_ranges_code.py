@@ -9,8 +9,9 @@ import pytest
 
 import cute_py as cute
 from cute_py.kernels.config import flagship
+from cute_py.kernels.convolution import ConvProblem
 from cute_py.kernels.grouped import gemm_grouped
-from cute_py.kernels.implicit_gemm import Conv2d, conv2d_fprop
+from cute_py.kernels.implicit_gemm import conv2d_fprop
 from cute_py.kernels.stream_k import gemm_stream_k
 from tests.compile_only.ladder import main_loop, with_epilogue, zeros
 
@@ -33,7 +34,7 @@ def grouped():
 
 def conv2d():
     x, f = zeros(2, 16, 16, 64, kind="f16"), zeros(256, 9 * 64, kind="f16")
-    conv = Conv2d((3, 3), (1, 1))
+    conv = ConvProblem((3, 3), (1, 1))
     return cute.trace(conv2d_fprop, x, f, zeros(2, 16, 16, 256), conv, flagship())
 
 

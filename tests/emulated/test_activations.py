@@ -15,7 +15,7 @@ from cute_py.emulate.numerics import function as rule_of
 from cute_py.kernels.activations import ACTIVATIONS, Activation
 from cute_py.kernels.elementwise import elementwise, function_of, tile_copy_of
 from cute_py.kernels.epilogue import LinearCombination
-from cute_py.ops.product import compute_type
+from cute_py.ops.combination import compute_type
 from cute_py.ops.reference import error_of
 from cute_py.trace import formulas
 from tests.emulated.test_ops_gemm import call_of

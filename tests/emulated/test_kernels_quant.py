@@ -8,7 +8,7 @@ import pytest
 import cute_py as cute
 from cute_py.kernels import conv2d_s4, w4a16
 from cute_py.kernels.conv2d_s4 import nibbles
-from cute_py.kernels.implicit_gemm import Conv2d, reference
+from cute_py.kernels.convolution import ConvProblem, reference
 from cute_py.plan.ops import CpAsync, Load
 from tests.emulated.kernel_data import poisoned
 from tests.emulated.test_kernels_ranges import ORDERS, code_lines
@@ -193,15 +193,15 @@ def test_words_for_another_tile_are_refused():
 
 TILE = (64, 64, 128)
 PROBLEMS = [
-    (Conv2d((1, 1)), (1, 3, 5, 32), 8),
-    (Conv2d((3, 3), (1, 1), (2, 2)), (1, 5, 5, 32), 16),
-    (Conv2d((3, 2), (2, 0), (2, 1), (1, 3)), (2, 7, 8, 160), 70),
-    (Conv2d((1, 7), (0, 3), (3, 2)), (3, 5, 8, 128), 2),
-    (Conv2d((6, 6), (5, 5), (1, 1), (1, 1)), (1, 3, 4, 64), 10),
+    (ConvProblem((1, 1)), (1, 3, 5, 32), 8),
+    (ConvProblem((3, 3), (1, 1), (2, 2)), (1, 5, 5, 32), 16),
+    (ConvProblem((3, 2), (2, 0), (2, 1), (1, 3)), (2, 7, 8, 160), 70),
+    (ConvProblem((1, 7), (0, 3), (3, 2)), (3, 5, 8, 128), 2),
+    (ConvProblem((6, 6), (5, 5), (1, 1), (1, 1)), (1, 3, 4, 64), 10),
 ]
 
 
-def convolved(conv, shape, filters, order="forward", flip=False, alpha=2.0**-5, beta=None):
+def convolved(conv, shape, filters, order="forward", alpha=2.0**-5, beta=None):
     random = np.random.default_rng(0)
     x, f = random.integers(-8, 8, shape), random.integers(-8, 8, (filters, *conv.filter, shape[3]))
     y = np.full((shape[0], *conv.extents(*shape[1:3]), filters // 2), 0x77, np.uint8)
@@ -209,9 +209,9 @@ def convolved(conv, shape, filters, order="forward", flip=False, alpha=2.0**-5, 
     source = None if beta is None else nibbles(z)
     arrays = nibbles(x), nibbles(f), source, cute.typed(y, "s4", packed=True)
     scales, config = (alpha, beta or 0.0), conv2d_s4.choose_s4(TILE)
-    plan = cute.trace(conv2d_s4.conv2d_s4, *arrays, *scales, conv, config, flip)
+    plan = cute.trace(conv2d_s4.conv2d_s4, *arrays, *scales, conv, config)
     cute.emulate(plan, *[x for x in arrays if x is not None], *scales, order=order)
-    exact = reference(x, f[:, ::-1, ::-1] if flip else f, conv)
+    exact = reference(x, f, conv)
     wanted = np.clip(np.rint(exact * alpha + z * scales[1]), -8, 7)
     np.testing.assert_array_equal(cute.unpack(y.ravel(), "s4"), wanted.ravel())
     return wanted, plan
@@ -223,20 +223,22 @@ def convolved(conv, shape, filters, order="forward", flip=False, alpha=2.0**-5, 
     ids=str,
 )
 def test_a_convolution_of_nibbles_is_exact(problem, flip):
-    convolved(*problem, ORDERS[PROBLEMS.index(problem) % 3], flip)
+    conv, *sizes = problem
+    order = ORDERS[PROBLEMS.index(problem) % 3]
+    convolved(replace(conv, flip=flip), *sizes, order)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_convolution_of_nibbles_is_exact_in_any_order(order):
-    convolved(Conv2d((3, 3), (1, 1)), (1, 6, 7, 96), 72, order)
+    convolved(ConvProblem((3, 3), (1, 1)), (1, 6, 7, 96), 72, order)
 
 
 def test_a_source_is_added():
-    convolved(Conv2d((3, 3), (1, 1)), (1, 5, 6, 32), 72, 0, alpha=2.0**-6, beta=-0.5)
+    convolved(ConvProblem((3, 3), (1, 1)), (1, 5, 6, 32), 72, 0, alpha=2.0**-6, beta=-0.5)
 
 
 def test_sums_are_saturated():
-    wanted, _plan = convolved(Conv2d((3, 3), (1, 1)), (1, 5, 5, 64), 16, alpha=1.0)
+    wanted, _plan = convolved(ConvProblem((3, 3), (1, 1)), (1, 5, 5, 64), 16, alpha=1.0)
     assert {-8, 7} <= set(wanted.ravel())
 
 
@@ -246,7 +248,7 @@ def test_nibbles_go_through_all_memories_unchanged():
     given, y = nibbles(x), np.zeros((1, 33, 32, 48), np.uint8)
     one = nibbles(np.eye(96, dtype=int).reshape(96, 1, 1, 96))
     out, config = cute.typed(y, "s4", packed=True), conv2d_s4.choose_s4(TILE)
-    conv2d_s4.conv2d_s4(given, one, None, out, 1.0, 0.0, Conv2d((1, 1)), config)
+    conv2d_s4.conv2d_s4(given, one, None, out, 1.0, 0.0, ConvProblem((1, 1)), config)
     np.testing.assert_array_equal(y, given.array)
 
 
@@ -260,7 +262,7 @@ def test_host_tensors_are_filled_element_by_element_and_convolved():
             tensor[coord] = int(x[coord])
         assert all(tensor[coord] == x[coord] for coord in np.ndindex(x.shape))
         held.append(tensor)
-    conv, config = Conv2d((1, 1)), conv2d_s4.choose_s4(TILE)
+    conv, config = ConvProblem((1, 1)), conv2d_s4.choose_s4(TILE)
     x, f, y = held
     conv2d_s4.conv2d_s4(x, f, None, y, 2.0**-3, 0.0, conv, config)
     wanted = np.clip(np.rint(reference(*values, conv) / 8), -8, 7)
@@ -269,13 +271,13 @@ def test_host_tensors_are_filled_element_by_element_and_convolved():
 
 def test_the_tiles_of_k_are_those_of_the_implicit_product():
     """9 tiles for 3x3 positions and 128 channels, and the output has the size of the input."""
-    conv = Conv2d((3, 3), (1, 1))
+    conv = ConvProblem((3, 3), (1, 1))
     assert conv.extents(56, 56) == (56, 56)
     _wanted, plan = convolved(conv, (1, 3, 3, 128), 8)
     assert "for k0 in 0 .. 9*ceil_div(X_shape3,128)-1" in str(plan)
 
 
 def test_channels_that_are_no_whole_vectors_are_refused():
-    error = raised(lambda: convolved(Conv2d((1, 1)), (1, 3, 3, 48), 8))
+    error = raised(lambda: convolved(ConvProblem((1, 1)), (1, 3, 3, 48), 8))
     assert error.code == "gemm-config"
     assert "channels in whole vectors of 32" in str(error)

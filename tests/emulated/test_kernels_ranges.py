@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels import grouped, implicit_gemm, stream_k
+from cute_py.kernels import convolution, grouped, stream_k
 from cute_py.kernels.config import choose
+from cute_py.kernels.convolution import ConvProblem
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
-from cute_py.kernels.implicit_gemm import Conv2d, Im2col, conv2d_fprop
+from cute_py.kernels.implicit_gemm import Im2col, conv2d_fprop
 from cute_py.plan.ops import LdMatrix
 from tests.emulated.kernel_data import operands, poisoned, reference
 from tests.sampling import fewer, quick
@@ -78,7 +79,7 @@ def test_lessons_for_hopper_are_short_and_stand_alone(name, most):
                 grouped._below,
             ),
         ),
-        (60, (conv2d_fprop, Conv2d)),
+        (60, (conv2d_fprop, ConvProblem)),
         (60, (Im2col,)),
     ],
 )
@@ -212,7 +213,7 @@ class Analytic(Im2col):
     step = None
 
     def begin(self, tile):
-        (_R, S), (dh, dw) = self.conv.filter, self.conv.dilation
+        (_R, S), (dh, dw) = self.conv.filter, [x.dilation for x in self.conv.lines()]
         position, c = tile % self.positions, tile // self.positions * self.depth
         r, s = position // S, position % S
         _by_n, by_h, by_w, _unit = self.X.stride
@@ -227,11 +228,11 @@ class Analytic(Im2col):
 
 
 PROBLEMS = [
-    (Conv2d((1, 1)), (1, 1, 1, 32), 8),
-    (Conv2d((3, 3), (1, 1)), (2, 7, 9, 32), 40),
-    (Conv2d((3, 2), (2, 0), (2, 1), (1, 3)), (1, 10, 11, 64), 70),
-    (Conv2d((1, 7), (0, 3), (3, 2)), (3, 5, 8, 32), 8),
-    (Conv2d((5, 5), (4, 4), (1, 1), (2, 2)), (1, 6, 6, 32), 16),
+    (ConvProblem((1, 1)), (1, 1, 1, 32), 8),
+    (ConvProblem((3, 3), (1, 1)), (2, 7, 9, 32), 40),
+    (ConvProblem((3, 2), (2, 0), (2, 1), (1, 3)), (1, 10, 11, 64), 70),
+    (ConvProblem((1, 7), (0, 3), (3, 2)), (3, 5, 8, 32), 8),
+    (ConvProblem((5, 5), (4, 4), (1, 1), (2, 2)), (1, 6, 6, 32), 16),
 ]
 
 
@@ -246,7 +247,7 @@ def convolved(conv, shape, filters, order, iterator=Im2col):
     arrays = x, flat, y
     plan = cute.trace(conv2d_fprop, *arrays, conv, config, iterator)
     cute.emulate(plan, *arrays, order=order)
-    wanted = implicit_gemm.reference(x, f, conv)
+    wanted = convolution.reference(x, f, conv)
     np.testing.assert_array_equal(y, wanted)
     return plan
 
@@ -260,39 +261,39 @@ def test_a_convolution_is_a_product_of_gathered_tiles(problem, iterator):
 
 
 def test_a_convolution_of_bytes_has_wider_vectors():
-    conv, rng = Conv2d((3, 3), (1, 1)), np.random.default_rng(0)
+    conv, rng = ConvProblem((3, 3), (1, 1)), np.random.default_rng(0)
     x = rng.integers(-4, 5, (1, 6, 5, 64)).astype(np.int8)
     f = rng.integers(-4, 5, (24, 3, 3, 64)).astype(np.int8)
     y, flat = np.full((1, 6, 5, 24), -1, np.int32), f.reshape(24, -1)
     config = choose(flat, flat, (64, 64))
     assert config.a.vector == 16
     conv2d_fprop(x, flat, y, conv, config)
-    np.testing.assert_array_equal(y, implicit_gemm.reference(x, f, conv))
+    np.testing.assert_array_equal(y, convolution.reference(x, f, conv))
 
 
 @pytest.mark.parametrize("channels", [8, 40, 72])
 def test_channels_need_not_fill_whole_tiles(channels):
-    convolved(Conv2d((2, 3), (1, 1), (2, 1)), (2, 5, 7, channels), 12, "forward")
+    convolved(ConvProblem((2, 3), (1, 1), (2, 1)), (2, 5, 7, channels), 12, "forward")
 
 
 def test_a_filter_of_other_channels_is_refused():
     x, y = np.zeros((1, 4, 4, 8), np.float16), np.zeros((1, 4, 4, 8), np.float32)
     flat = np.zeros((8, 64), np.float16)
     with pytest.raises(cute.CuteError) as caught:
-        conv2d_fprop(x, flat, y, Conv2d((3, 3), (1, 1)), choose(flat, flat, (64, 64)))
+        conv2d_fprop(x, flat, y, ConvProblem((3, 3), (1, 1)), choose(flat, flat, (64, 64)))
     assert caught.value.code == "plan-requirement"
 
 
 def test_a_convolution_reads_a_slice_of_the_activations():
-    conv, rng = Conv2d((3, 3)), np.random.default_rng(0)
+    conv, rng = ConvProblem((3, 3)), np.random.default_rng(0)
     whole = rng.integers(-4, 5, (2, 9, 8, 96)).astype(np.float16)
     x, f = whole[:, 1:8, 2:8, 32:64], rng.integers(-4, 5, (8, 3, 3, 32)).astype(np.float16)
     y, flat = poisoned((2, 5, 4, 8), np.float32), f.reshape(8, -1)
     config = choose(flat, flat, (64, 64))
     conv2d_fprop(x, flat, y, conv, config)
-    np.testing.assert_array_equal(y, implicit_gemm.reference(x, f, conv))
+    np.testing.assert_array_equal(y, convolution.reference(x, f, conv))
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_convolution_is_exact_in_any_order(order):
-    convolved(Conv2d((3, 3), (1, 1)), (1, 8, 9, 64), 72, order)
+    convolved(ConvProblem((3, 3), (1, 1)), (1, 8, 9, 64), 72, order)

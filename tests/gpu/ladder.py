@@ -27,9 +27,9 @@ from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
 from cute_py.kernels.splitk_serial import gemm_splitk
+from cute_py.ops.combination import compute_type
 from cute_py.ops.gemm_tiles import Asked, for_gpu
 from cute_py.ops.libraries import Gpu
-from cute_py.ops.product import compute_type
 
 SPILLS = 1 << 16  # bytes of a thread: as `cute.run` allows
 SPLITS = 3

@@ -1,11 +1,13 @@
 """On the GPU: kernels of 4-bit integers, exact on integers and scales that are powers of two."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import cute_py as cute
 from cute_py.kernels import conv2d_s4, w4a16
-from cute_py.kernels.implicit_gemm import Conv2d, reference
+from cute_py.kernels.convolution import ConvProblem, reference
 
 torch = pytest.importorskip("torch", reason="needs torch")
 if not torch.cuda.is_available():
@@ -45,19 +47,20 @@ def test_weights_of_4_bits_are_exact(shape, group, blocks, kind):
 @pytest.mark.parametrize(
     ("conv", "shape", "filters"),
     [
-        (Conv2d((1, 1)), (1, 5, 7, 32), 8),
-        (Conv2d((3, 3), (1, 1)), (2, 14, 14, 128), 256),
-        (Conv2d((3, 2), (2, 0), (2, 1), (1, 3)), (3, 30, 31, 96), 72),
+        (ConvProblem((1, 1)), (1, 5, 7, 32), 8),
+        (ConvProblem((3, 3), (1, 1)), (2, 14, 14, 128), 256),
+        (ConvProblem((3, 2), (2, 0), (2, 1), (1, 3)), (3, 30, 31, 96), 72),
     ],
 )
 def test_convolutions_of_nibbles_are_exact(conv, shape, filters, flip):
     random = np.random.default_rng(0)
     x, f = random.integers(-8, 8, shape), random.integers(-8, 8, (filters, *conv.filter, shape[3]))
-    exact = reference(x, f[:, ::-1, ::-1] if flip else f, conv)
+    conv = replace(conv, flip=flip)
+    exact = reference(x, f, conv)
     z = random.integers(-8, 8, exact.shape)
     packed = [torch.tensor(conv2d_s4.nibbles(v).array).cuda() for v in (x, f, z)]
     y = torch.zeros(*exact.shape[:3], filters // 2, dtype=torch.uint8, device="cuda")
     arrays = [cute.typed(v, "s4", packed=True) for v in (*packed, y)]
-    conv2d_s4.conv2d_s4(*arrays, 2.0**-7, 0.5, conv, conv2d_s4.choose_s4(), flip)
+    conv2d_s4.conv2d_s4(*arrays, 2.0**-7, 0.5, conv, conv2d_s4.choose_s4())
     wanted = np.clip(np.rint(exact / 128 + z / 2), -8, 7)
     assert (cute.unpack(y.cpu().numpy().ravel(), "s4") == wanted.ravel()).all()

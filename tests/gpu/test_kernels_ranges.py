@@ -7,8 +7,9 @@ import pytest
 
 import cute_py as cute
 from cute_py.kernels.config import choose, choose_config
+from cute_py.kernels.convolution import ConvProblem
 from cute_py.kernels.grouped import gemm_grouped
-from cute_py.kernels.implicit_gemm import Conv2d, conv2d_fprop
+from cute_py.kernels.implicit_gemm import conv2d_fprop
 from cute_py.kernels.stream_k import gemm_stream_k
 
 torch = pytest.importorskip("torch", reason="needs torch")
@@ -81,10 +82,10 @@ def test_groups_are_exact_on_integers(blocks):
 @pytest.mark.parametrize(
     ("conv", "shape", "filters"),
     [
-        (Conv2d((1, 1)), (1, 5, 7, 32), 8),
-        (Conv2d((3, 3), (1, 1)), (4, 28, 28, 128), 256),
-        (Conv2d((3, 2), (2, 0), (2, 1), (1, 3)), (3, 30, 31, 64), 72),
-        (Conv2d((5, 5), (4, 4), (1, 1), (2, 2)), (1, 16, 16, 32), 16),
+        (ConvProblem((1, 1)), (1, 5, 7, 32), 8),
+        (ConvProblem((3, 3), (1, 1)), (4, 28, 28, 128), 256),
+        (ConvProblem((3, 2), (2, 0), (2, 1), (1, 3)), (3, 30, 31, 64), 72),
+        (ConvProblem((5, 5), (4, 4), (1, 1), (2, 2)), (1, 16, 16, 32), 16),
     ],
 )
 def test_convolutions_are_exact_on_integers(conv, shape, filters):

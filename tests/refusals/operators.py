@@ -8,9 +8,9 @@ import numpy as np
 
 import cute_py as cute
 from cute_py.cli.main import main as command
-from cute_py.kernels import fused_attention, histogram
+from cute_py.kernels import fused_attention, histogram, implicit_gemm
 from cute_py.kernels.config import choose_config
-from cute_py.kernels.implicit_gemm import Conv2d
+from cute_py.kernels.convolution import ConvProblem
 from cute_py.ops import Gemm, gemm
 from cute_py.ops.device_benches import SMALL, benches
 
@@ -23,6 +23,18 @@ class OnDevice:
 def heads(rows=4, H=2, dim=8, kind=np.float16):
     """Queries, keys or values (batch, rows, heads, dim)."""
     return np.zeros((1, rows, H, dim), kind)
+
+
+def image(rows=5, channels=8):
+    return np.zeros((1, rows, 5, channels), np.float16)
+
+
+def filters(channels=8):
+    return np.zeros((4, 3, 3, channels), np.float16)
+
+
+def convolved(x=None, w=None, **named):
+    return cute.ops.conv2d(image() if x is None else x, filters() if w is None else w, **named)
 
 
 def attention(q=None, k=None, v=None, **named):
@@ -62,7 +74,7 @@ def split():
 
 def strided(x):
     cute.launch(grid=1, block=1)
-    Conv2d((3, 3)).table(x, 8)
+    implicit_gemm.table_of(ConvProblem((3, 3)), x, 8)
 
 
 def main(*words):
@@ -131,6 +143,11 @@ config-shared: a configuration for Hopper takes more shared memory than a block 
 gemm-config-text: changes to a configuration cannot be read
     - gemm(square, square, config="tiles=3")
     + gemm(square, square, config="tile=16x16x8,warps=1x1x1")
+conv-problem: a convolution has a stride, a dilation, groups or a filter below 1, or padding below 0
+    - ConvProblem((3, 3), stride=(0, 1))  # required: a filter, strides, dilations and groups of at
+        least 1
+    - ConvProblem((3, 3), (-1, 0))  # given a convolution with filter (3,3), padding (-1,0)
+    + ConvProblem((3, 3), (1, (0, 2)))
 conv2d: a filter has more positions than a register has bits, or channels no whole vectors
     - cute.trace(cute.kernel(strided), np.zeros((1, 8, 8, 12), np.float16))
     + cute.trace(cute.kernel(strided), np.zeros((1, 8, 8, 16), np.float16))
@@ -345,6 +362,26 @@ attention-page: a page of a sequence is none of the caches
     - cached(lengths=9, block_table=np.array([[0, 1]], np.int32))
     - cached(lengths=8, block_table=np.array([[-1, 0]], np.int32))  # block_table[0, 0] = -1
     + cached(lengths=8, block_table=np.array([[0, 1]], np.int32))
+conv-channels: the channels of images or filters are not next to each other
+    - convolved(image(channels=16)[..., ::2])  # given x whose channels have the stride 2
+    + convolved(image())
+conv-groups: groups do not divide the channels or the filters, or there are none
+    - convolved(groups=3)  # given 8 channels and 4 filters of 3x3 in groups=3
+    - convolved(image(channels=0))  # given 0 channels
+    + convolved(groups=2, w=filters(channels=4))
+conv-extent: the filter is larger than the images with their padding
+    - convolved(image(2))  # given images of (2,5)
+    - convolved(dilation=4)  # dilation (4,4)
+    + convolved(image(2), padding=1)
+conv-option: a stride, a dilation, padding, groups, a shape or an epilogue is none
+    - convolved(stride=1.5)
+    - convolved(stride=(1, 2, 3))  # given stride=(1, 2, 3)
+    - convolved(padding="full")  # 'same' or 'valid'
+    - convolved(padding=((1, 2), 3, 4))  # padding=((1, 2), 3, 4)
+    - convolved(groups=True)  # groups=True
+    - convolved(epilogue=lambda sums, scale: sums * scale)  # parameters among c, bias
+    - cute.ops.conv2d_dgrad(image(3, channels=4), filters(), (1, 5, 5))  # four extents
+    + convolved(stride=(2, 1), padding=((1, 0), 2))
 config-attention: the parts of a configuration of attention do not fit each other, or the arrays
     - attention(config="family=warps,keys=8")
     - attention(config="family=decode,stages=1")  # 2 to 16 stages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,14 @@ from cute_py.codegen.emit import emits
 from cute_py.codegen.instructions import TABLE, holding, of_warpgroup
 from cute_py.codegen.ops.registers.conversions import fused, narrowed, widened
 from cute_py.codegen.storage import F32, F64, I32, I64
+from cute_py.integers import ints
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
 
 if TYPE_CHECKING:
     from cute_py.atoms.mma import Operand
     from cute_py.codegen.emit import Emit
+    from cute_py.plan.access import Access
     from cute_py.plan.conditions import Cond
 
 
@@ -93,17 +96,25 @@ MANY = 12  # fragments of a tile, whose descriptors would fill the uniform regis
 _LAYOUTS = {"INTER": 0, "SW128": 1, "SW64": 2, "SW32": 3}  # bits 62 and 63 of a descriptor
 
 
+def before_swizzle(x: Access) -> Access:
+    """Return an access without its swizzle, which the hardware applies to what it adds up."""
+    if x.swizzle is None:
+        return x
+    bases: Any = tuple([ints.add(base, x.inner) for base in x.bases])
+    return replace(x, swizzle=None, bases=bases, inner=0)
+
+
 class _Descriptors:
     """The descriptors of the fragments of a tile: the first one is computed once, the others are
     additions to it. Source: PTX ISA, matrix-descriptor-format.
     """
 
     def __init__(self, e: Emit, tile: ops.Tile, rows: int, depth: int) -> None:
-        self.e, self.each, x = e, rows * depth, tile.access
+        self.e, self.each, x = e, rows * depth, before_swizzle(tile.access)
         fields = (tile.lbo >> 4) << 16 | (tile.sbo >> 4) << 32 | _LAYOUTS[tile.mode] << 62
         self.fields = ir.Constant(I64, fields)
         self.addresses, self.x = Addresses(e, x), x
-        self.start = x.inner if isinstance(x.inner, int) and len(x.bases) == 1 else None
+        self.start = 0 if isinstance(tile.access.inner, int) and len(x.bases) == 1 else None
         self.first = None if self.start is None else self._descriptor(self.addresses.base(0))
 
     def _descriptor(self, address: Any) -> Any:
@@ -117,7 +128,7 @@ class _Descriptors:
             address, beyond = self.addresses[vector]
             return self._descriptor(b.add(address, ir.Constant(I32, beyond)))
         x, (_base, static) = self.x, self.x.table[vector]
-        at = x.swizzled(self.start + static) + self.addresses.parts[0][1]
+        at = static + self.addresses.parts[0][1]
         beyond = at * x.dtype.bits // 8 >> 4
         if len(x.table) >= MANY * self.each:
             return self.e.emit("descriptor", self.first, n=beyond)[0]
