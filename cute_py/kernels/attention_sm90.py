@@ -20,16 +20,14 @@ from cute_py.kernels.config_attention import WarpgroupAttention
 
 WARPGROUP = 128
 REGISTERS = (24, 240), (32, 160)  # of a thread that loads, that multiplies; of 2 groups, of 3
-FINDING = (56, 224), (56, 152)  # where a warp finds blocks of queries, too
+FINDING = (40, 232), (56, 152)  # where a warp finds blocks of queries, too
 Count: TypeAlias = Annotated[cute.s32, cute.s32(min=1, max=2**20)]
 
 
 class Place(NamedTuple):
-    """A block of queries of a head, and the tiles of keys that it reads.
+    """A block of queries of a head, what it sees, and the tiles of keys that it reads.
 
     Attributes:
-        b, head, block: its numbers.
-        sight: which keys its queries see; `tiles`: of keys that it reads.
         at: the first mode of the arrays.
         query, key: the first rows of its queries and keys in the arrays.
         O, lse: where its queries are those from row 0 on.
@@ -93,16 +91,10 @@ def attention_sm90(
 
 
 def attend(arrays: dict[str, Any], sight: Sight, cfg: Any, places: Any, find: Any = None) -> None:
-    """Compute the blocks of queries that `places` yields.
+    """Compute the blocks of queries that `places` yields, the same ones in each role.
 
-    Args:
-        arrays: by their names.
-        sight: the rule, and its numbers.
-        cfg: the tiles.
-        places: yields each `Place` to all threads of a role, the same ones to all.
-        find: what a warp does meanwhile; then arrays hold several sequences, of which each `Place`
-            has one: memory of others is not written, and what is there reaches no result.
-
+    With `find`, which a warp does meanwhile, arrays hold several sequences, and each `Place` has
+    one: memory of others is not written, and what is there reaches no result.
     """
     Q, K, V, O, bias, slopes, _lse = arrays.values()  # noqa: E741
     bN, bD, bE, groups, bM = cfg.keys, cfg.head_dim, cfg.value_dim, cfg.groups, cfg.queries

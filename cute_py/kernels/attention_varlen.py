@@ -13,7 +13,7 @@ from typing import Any
 import cute_py as cute
 from cute_py.kernels import attention_rows, attention_sm90, flash_attention
 from cute_py.kernels.arrays import require, require_kind
-from cute_py.kernels.attention import RESULTS, Distance, Rule, Sight, assume_attention
+from cute_py.kernels.attention import RESULTS, Distance, Rule, Sight, Tiles, assume_attention
 from cute_py.kernels.attention_rows import RowsAttention
 from cute_py.kernels.attention_sm90 import WARPGROUP, Count, Place
 from cute_py.kernels.config_attention import WarpgroupAttention
@@ -146,7 +146,8 @@ def attention_sm90_varlen(
     cute.assume_shapes("C", counter)
     _assume("attention_sm90_varlen", arrays, starts, sight, cfg)
     cute.launch(grid=blocks, block=(cfg.groups + 1) * WARPGROUP)
-    queue = cute.work_queue(len(Item._fields), cfg.groups * WARPGROUP + 1)
+    sent = ("begin", "low", "high", "end")[0 if rule.begins else 2 :]  # the others are 0
+    queue = cute.work_queue(len(Item._fields) + len(sent), cfg.groups * WARPGROUP + 1)
     count = starts_q.shape[0] - 1
 
     def find() -> None:
@@ -155,8 +156,10 @@ def attention_sm90_varlen(
         dealer = cute.Dealer(counter)
         for _turn in cute.range(MOST):
             item = sequences.find(dealer.number)
+            own = replace(sight, queries=item.queries, keys=item.keys)
+            tiles = own.tiles(item.block * cfg.queries, cfg.queries, cfg.keys)
             with cute.elect("warp"):
-                queue.put(*item)
+                queue.put(*item, *[getattr(tiles, x) for x in sent])
             cute.break_if(item.queries < 1)
             dealer.take()
         dealer.end(sequences.seen)
@@ -164,11 +167,13 @@ def attention_sm90_varlen(
     def places() -> Any:
         """Yield the items of the block."""
         for _turn in cute.range(MOST):
-            item = Item(*queue.get())
+            given = queue.get()
+            item, tiles = Item(*given[: -len(sent)]), Tiles(0, 0, *given[-2:])
+            if rule.begins:
+                tiles = Tiles(*given[-4:])
             cute.break_if(item.queries < 1)
             own = replace(sight, queries=item.queries, keys=item.keys)
             found = _of_item(item, arrays, count)
-            tiles = own.tiles(item.block * cfg.queries, cfg.queries, cfg.keys)
             more = 0, item.query, item.key, found["O"], found["lse"]
             yield Place(item.b, item.head, item.block, own, tiles, *more)
 

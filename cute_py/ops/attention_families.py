@@ -80,10 +80,13 @@ def _warpgroups(problem: Any) -> list[Estimate]:
     elif columns == 64:
         named |= {"stages": 4, "turns": int(not (more and problem.lengths_vary)), "heads": 8}
     elif columns > 128:
-        named |= {"keys": {(192, 128): 128, (192, 192): 112, (256, 256): 80}[columns, values]}
+        most = 64 if problem.lengths_vary else 80  # those of sequences take registers
+        named |= {"keys": {(192, 128): 128, (192, 192): 112, (256, 256): most}[columns, values]}
         named |= {"ahead": 1}
     else:
         named |= {"buffers": 1 if more else 2, "heads": 2 if rule.ends else 1}
+    if problem.lengths_vary:
+        named.pop("heads", None)  # blocks of queries have another order
     return [Estimate(1.0, WarpgroupAttention(**named))]
 
 

@@ -26,6 +26,7 @@ KEPT = 1 << 10  # bytes of shared memory that each block takes besides
 FEW = 32  # rows of queries of a group, at most, for which keys are read by this family
 MOST_STAGES = 4
 BEGIN, MERGE = 6, 2  # steps that a block takes besides those for keys, and a merge takes
+OTHER = 2.0  # the time of configurations that `cute.tune` alone measures
 BLOCK_BYTES = 1 << 18  # about what the emulator keeps of a block
 
 
@@ -81,17 +82,28 @@ def decode_configs(problem: Any, vector: int, page: int = 0) -> list[Estimate]:
     sizes, gpu = problem.sizes, problem.gpu
     D, E = (32 if n <= 32 else ceil_div(n, 64) * 64 for n in (sizes.D, sizes.E))
     rows = 32 if sizes.rows > 16 and max(D, E) <= 128 else 16
-    config = DecodeAttention(rows, 16, D, E, stages=2, page=page, vector=vector)
-    step = 2 * config.width * (D + E)  # bytes of a stage of all warps
     free = (SHARED if gpu is None else gpu.smem) - 2 * rows * D
+    config = DecodeAttention(rows, 16, D, E, page=page, vector=vector)
+    while 2 * _step(config) > free and config.warps > 1:
+        config = replace(config, warps=config.warps // 2)
     half = (free - KEPT) // 2 - rows * D  # for each of two blocks
-    blocks, room = (2, half) if half >= 2 * step else (1, free)
-    stages = max(min(room // step, MOST_STAGES), 2)
+    blocks, room = (2, half) if half >= 2 * _step(config) else (1, free)
+    config = replace(config, stages=min(room // _step(config), MOST_STAGES))
     processors = USUAL if gpu is None else gpu.multiprocessors
-    config = replace(config, stages=stages)
     parts = problem.parts or parts_of(sizes, config, processors * blocks)
-    how = f"{stages} tiles of keys a warp, {blocks} blocks a multiprocessor"
-    return [Estimate(1.0, replace(config, parts=parts).because(f"stages: {how}"))]
+    config = replace(config, parts=parts)
+    how = f"{config.stages} tiles of keys a warp, {blocks} blocks a multiprocessor"
+    near = [] if problem.parts else [n for n in (parts // 2, 2 * parts) if 1 <= n <= MOST_PARTS]
+    others = [replace(config, parts=n) for n in near]
+    if max(D, E) <= 128:
+        others += [replace(config, stages=2, keys=32), replace(config, stages=2, warps=8)]
+    fits = [Estimate(OTHER, x) for x in others if x.stages * _step(x) <= free]
+    return [Estimate(1.0, config.because(f"stages: {how}")), *fits]
+
+
+def _step(config: DecodeAttention) -> int:
+    """Return the bytes of a stage of all warps."""
+    return 2 * config.width * (config.head_dim + config.value_dim)
 
 
 def parts_of(sizes: Sizes, config: DecodeAttention, blocks: int) -> int:
@@ -100,7 +112,7 @@ def parts_of(sizes: Sizes, config: DecodeAttention, blocks: int) -> int:
 
     >>> for batch, keys in ((1, 32768), (4, 32768), (64, 8192)):
     ...     parts_of(Sizes(batch, 64, 8, 1, keys, 128, 128), DecodeAttention(), 264)
-    33
+    32
     8
     1
     """

@@ -44,6 +44,9 @@ CASES = [
     {"dim": 128, "arch": "sm_80", "batch": 4, "new": 1},
     {"dim": 128, "arch": "sm_86"},
     {"dim": 64, "arch": "sm_120", "page": 64},
+    {"dim": 256, "arch": "sm_86"},
+    {"config": "keys=32,stages=2"},
+    {"config": "warps=8,stages=2"},
 ]
 
 

@@ -263,6 +263,31 @@ def test_the_emulator_finds_lengths_and_pages_outside(name, value, monkeypatch):
         run(x)
 
 
+WRONG = {
+    "cache_seqlens of int64": ({"lengths": np.zeros(5, np.int64)}, "cache_seqlens of s64"),
+    "a length less": ({"lengths": np.zeros(4, np.int32)}, r"cache_seqlens of shape \(4\)"),
+    "block_table of int64": ({"table": np.zeros((5, 9), np.int64)}, "block_table of s64"),
+    "a table less": ({"table": np.zeros((4, 9), np.int32)}, r"block_table of shape \(4,9\)"),
+    "q of f32": ({"q": np.zeros((5, 1, 4, 32), np.float32)}, "q of f32"),
+    "other columns": ({"q": np.zeros((5, 1, 4, 40), np.float16)}, "k_cache of shape"),
+    "heads that do not divide": ({"q": np.zeros((5, 1, 3, 32), np.float16)}, "3 heads"),
+    "k of another batch": ({"k": np.zeros((4, 1, 2, 32), np.float16)}, "k of shape"),
+    "columns apart": ({"q": np.zeros((5, 1, 4, 64), np.float16)[..., ::2]}, "q whose last mode"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_arguments_that_do_not_fit_are_errors(name):
+    """By the name of the argument, before anything is computed or written."""
+    changed, text = WRONG[name]
+    x = in_pages(problem(H=8, new=1), 16)
+    before = [y.copy() for y in (x.k_cache, x.v_cache)]
+    with pytest.raises(cute.CuteError, match=text):
+        run(SimpleNamespace(**{**vars(x), **changed}))
+    for y, z in zip(before, (x.k_cache, x.v_cache), strict=True):
+        assert np.array_equal(y, z, equal_nan=True)
+
+
 # -- planted errors, each of which is refused
 
 PLANTED = {

@@ -88,7 +88,7 @@ def test_a_graph_replays_a_call_with_new_values(name):
         with torch.cuda.graph(graph):
             result = case.call(given)
         for k, x in case.arrays.items():
-            case.arrays[k] = x if k in case.fixed else np.roll(x, 1)
+            case.arrays[k] = x if k in case.operator.problem.indices else np.roll(x, 1)
             kind = dtype_of_torch(given[k].dtype)
             held = np.ascontiguousarray(case.arrays[k]).reshape(case.arrays[k].shape)
             given[k].copy_(tensor_view(held, kind))

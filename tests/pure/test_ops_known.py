@@ -257,9 +257,9 @@ def test_kernels_of_a_stream_share_a_workspace(gpu, monkeypatch):
 @pytest.mark.parametrize("gpu", [(9, 0)], indirect=True, ids=["sm_90a"])
 def test_a_known_call_has_the_counter_of_its_stream(gpu, monkeypatch):
     """Of sequences, whose blocks share out their work: prepared once a stream, and in captures."""
-    read, real = [], AttentionVarlen._count
+    read, real = [], AttentionVarlen.count
     noted = lambda *x: (read.append(1), real(*x))[1]  # noqa: E731
-    monkeypatch.setattr(AttentionVarlen, "_count", noted)
+    monkeypatch.setattr(AttentionVarlen, "count", noted)
     monkeypatch.setattr(attention_sm90_varlen, "_calls", None)
     monkeypatch.setattr(workspaces, "current_stream", lambda *_x: lambda: gpu.stream)
 
