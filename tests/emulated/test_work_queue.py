@@ -55,11 +55,13 @@ def test_blocks_share_out_every_tile_once_and_reset_the_counter(schedule, order)
 def wrong(counter: cute.Tensor, cluster: int, named: dict) -> None:
     """Share out tiles in a way that has no meaning."""
     cute.launch(grid=2 * cluster, block=64, cluster=cluster)
-    queue = cute.work_queue(1, 32)
+    queue = cute.work_queue(named.get("words", 1), 32)
     with cute.role("deal", 1):
         queue.deal(counter, 4)
     with cute.role("compute", 0):
-        for _i, _j in cute.tiles(2, 2, queue=queue, **named):
+        for _i, _j in cute.tiles(
+            2, 2, queue=queue, **{x: y for x, y in named.items() if x != "words"}
+        ):
             pass
 
 
@@ -68,6 +70,7 @@ def wrong(counter: cute.Tensor, cluster: int, named: dict) -> None:
     [
         (np.float32, 1, {}, "an element of s32 in global memory"),
         (np.int32, 2, {}, "clusters of"),
+        (np.int32, 1, {"words": 2}, "1 words"),
         (np.int32, 1, {"start": 1}, "queue with start, step or depth"),
         (np.int32, 1, {"depth": 3}, "queue with start, step or depth"),
     ],
