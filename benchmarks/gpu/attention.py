@@ -166,12 +166,12 @@ def peers(q: Any, k: Any, v: Any, case: Case, named: dict[str, Any]) -> dict[str
 
 
 def require_right(name: str, run: Callable[[], Any], wanted: Any, most: float) -> float:
-    """Return the relative error of two runs, which must give equal bits."""
+    """Return the relative error of two runs; ours must give equal bits."""
     import torch
 
     found = [run().clone() for _ in range(2)]
-    error = float((found[0].double() - wanted).norm() / wanted.norm())
-    assert torch.equal(*found), f"{name}: two runs differ"
+    error = max(float((x.double() - wanted).norm() / wanted.norm()) for x in found)
+    assert not name.startswith("ours") or torch.equal(*found), f"{name}: two runs differ"
     assert error < most, f"{name}: error {error}"
     return error
 

@@ -31,7 +31,7 @@ from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
 from cute_py.calls.fingerprint.values import is_frozen
 from cute_py.calls.replay import NUMBERS, Signature, is_host
 from cute_py.calls.torch_tensors import is_dual_level, is_in_mode, outside_autograd
-from cute_py.dtypes.table import Dtype, Promised
+from cute_py.dtypes.table import Dtype, Promised, is_dtype_of_torch
 from cute_py.integers.code import assigned, call, opposite, returned
 
 TYPE_CHECKING = False
@@ -263,4 +263,4 @@ def is_known(x: Any) -> bool:
     """Tell whether the identity of a value says what it is: it can never change, or is a function,
     whose dependencies an answer checks.
     """
-    return type(x) is FunctionType or is_frozen(x)
+    return type(x) is FunctionType or is_frozen(x) or is_dtype_of_torch(x)

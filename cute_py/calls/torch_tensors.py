@@ -75,6 +75,27 @@ def _is_wrapped(x: object) -> bool:
     return module is not None and bool(module.is_functorch_wrapped_tensor(x))
 
 
+def in_type(x: Any, kind: Dtype) -> Any:
+    """Return a tensor in the type that stores another element type, rounded and clamped as
+    `convert` does: to nearest even; e4m3 gets NaN for what is too large; floats clamp to the range
+    of integers, where NaN becomes 0, or 1 << (bits - 1) from f64; integers wrap.
+    """
+    import torch
+
+    found = getattr(torch, NAMES["f32" if kind.name == "tf32" else kind.name])
+    if kind.is_integer and x.is_floating_point():
+        low, high = float(kind.min), float(kind.max)
+        nan = float(1 << (kind.bits - 1)) if x.dtype is torch.float64 else 0.0
+        nan = low if nan > high else nan
+        x = torch.nan_to_num(x.double().round().clamp(low, high), nan=nan)
+    if kind.name == "e4m3":  # which has no inf; versions of torch differ in what they do
+        x = x.masked_fill(x.abs() > ROUNDED_UP, float("nan")) if x.is_floating_point() else x
+    return x.to(found)
+
+
+ROUNDED_UP = 464.0  # beyond this, numbers are rounded to one that e4m3 does not have
+
+
 # -- gradients
 
 
@@ -199,6 +220,16 @@ def is_in_mode(x: object) -> bool:
     keys = inner.DispatchKey
     key = keys.AutocastCUDA if getattr(x, "is_cuda", False) else keys.AutocastCPU
     return not inner._dispatch_tls_is_dispatch_key_excluded(key)
+
+
+def is_by_rules(x: Any) -> bool:
+    """Return whether only operators of torch take a tensor, by their rules: one without memory, or
+    one that torch.func or a class with `__torch_dispatch__` stands behind.
+    """
+    inner: Any = getattr(sys.modules.get("torch"), "_C", None)
+    if inner is None or x.is_meta or _is_wrapped(x):
+        return inner is not None
+    return bool(inner._dispatch_keys(x).has(inner.DispatchKey.Python))
 
 
 # -- torch.compile

@@ -321,8 +321,8 @@ def dtype(x: DtypeLike) -> Dtype:
 
     Args:
         x: a `Dtype`; a name as text, which is cute_py's (`f16`, `s3`), NumPy's in full (`float16`,
-            `bfloat16`) or CUTLASS's (`half_t`); a NumPy or ml_dtypes dtype or scalar type. The
-            letters count bits: `u8` is NumPy's uint8.
+            `bfloat16`) or CUTLASS's (`half_t`); a NumPy or ml_dtypes dtype or scalar type; a dtype
+            of torch. The letters count bits: `u8` is NumPy's uint8.
 
     Raises:
         DtypeError: no dtype has that name; the message suggests the nearest names.
@@ -336,12 +336,21 @@ def dtype(x: DtypeLike) -> Dtype:
         row = _spelled(x)
         if row is not None:
             return row
+    elif is_dtype_of_torch(x):
+        row = _spelled(str(x).removeprefix("torch."))
+        if row is not None:
+            return row
     else:
         import numpy as np
 
         if isinstance(x, np.dtype) or np.generic in getattr(x, "__mro__", ()):
             return from_numpy(x)
     raise refusal("dtype-unknown", operation="dtype", value=x, fix=_fix_of(x))
+
+
+def is_dtype_of_torch(x: object) -> bool:
+    """Return whether x is a torch.dtype; torch is not imported."""
+    return (type(x).__module__, type(x).__name__) == ("torch", "dtype")
 
 
 def from_numpy(x: DTypeLike) -> Dtype:

@@ -41,6 +41,8 @@ from cute_py.ops.gemm_tiles_sm90 import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cute_py.ops.gemm_tiles_sm90 import Estimate as Timed
     from cute_py.trace.kernel import Kernel
 
@@ -133,7 +135,7 @@ def by_registers(problem: ProductFacts) -> OperandReads:
 # -- the families of warpgroups
 
 
-def _rows(problem: ProductFacts) -> list[Timed]:
+def _rows(problem: ProductFacts) -> Sequence[Timed]:
     instruction_of(*problem.kinds)  # a part that is given may be for another kernel
     return candidates(problem)
 

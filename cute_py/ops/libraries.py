@@ -27,7 +27,7 @@ from cute_py.calls.arrays import (
     strides_of,
     unwrapped,
 )
-from cute_py.calls.torch_tensors import NAMES, is_tensor, tensor_view
+from cute_py.calls.torch_tensors import NAMES, in_type, is_tensor, tensor_view
 from cute_py.codegen.driver import driver
 from cute_py.codegen.driver.streams import current_stream, device_of, own_stream, stream_number
 from cute_py.dtypes.conversion import convert
@@ -214,6 +214,15 @@ class Torch(Library):
         self.torch, self.device = torch, device
         # for autograd's version counters; torch 2.2 and newer
         self.note = getattr(torch.autograd.graph, "increment_version", None)
+
+    def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
+        """Return an array, not yet converted, and the type that is asked for, or its own."""
+        self.require_plain(x, name)
+        return unwrapped(x), dtype_of(x) if dtype is None else as_dtype(dtype)
+
+    def converted(self, x: Any, kind: Dtype) -> Any:
+        """Return an array in another type, keeping its order in memory."""
+        return x if dtype_of(x).numpy == kind.numpy else in_type(x, kind)
 
     def spread(self, x: Any, shape: tuple[int, ...]) -> Any:
         """Return a view with modes of size 1 repeated."""

@@ -24,6 +24,7 @@ from cute_py.calls.torch_tensors import (
     IN_GRAPHS,
     OPERATORS,
     graph_break,
+    is_by_rules,
     is_followed,
     is_in_mode,
     is_tensor,
@@ -320,7 +321,12 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
         the graph.
         """
         load_operators()
-        return self._of_torch()[1](self.request(*given))
+        request = self.request(*given)
+        found = self.problem.as_matrices(request)
+        if found is None:
+            return self._of_torch()[1](request)
+        result = self._of_torch()[1](found[0])
+        return result if result is None else found[1](result)
 
     @graph_break
     def answered(self, given: Any, choice: tuple[Any, ...] | None = None) -> Any:
@@ -330,9 +336,13 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
 
     @graph_break
     def _computed(self, given: Any, choice: tuple[Any, ...] | None) -> Any:
+        found = self.problem.as_matrices(given)
+        if found is not None:
+            other, without = found
+            return without(self._computed(other, None))
         arrays = given[: len(self.arrays)]
         held = [unwrapped(x) for x in arrays if x is not None]
-        if held and all(map(is_tensor, held)) and is_in_mode(held[0]):
+        if _are_of_torch(held) and (is_in_mode(held[0]) or any(map(is_by_rules, held))):
             load_operators()
             return self._of_torch()[0](given)
         if is_followed(arrays):
@@ -483,6 +493,10 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
         if len(set(gpus.values())) > 1:
             value = ", ".join(f"{name} on GPU {x}" for name, x in gpus.items())
             raise refusal("ops-no-gpu", operation=self.name, value=value, result=self.words.result)
+
+
+def _are_of_torch(held: Sequence[Any]) -> bool:
+    return bool(held) and all(map(is_tensor, held))
 
 
 def _is_flag(p: Parameter) -> bool:

@@ -105,6 +105,13 @@ class Problem:
         """
         return {}
 
+    @classmethod
+    def as_matrices(cls, given: Any) -> tuple[Any, Callable[[Any], Any]] | None:
+        """Return another request in the place of one, and the function that takes the result of
+        that to the result of this; None where it is answered itself.
+        """
+        return None
+
     # -- what is read
 
     @classmethod

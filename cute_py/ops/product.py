@@ -23,6 +23,7 @@ from cute_py.ops import workspaces
 from cute_py.ops.call import Call, Output
 from cute_py.ops.choice import all_for, choose, facts, products_of
 from cute_py.ops.libraries import Words
+from cute_py.ops.one_mode import as_matrices
 from cute_py.ops.operands import aligned, broadcast, ready, ready_row, rows_of, shown
 from cute_py.ops.operator import Operator, Variants, operator
 from cute_py.ops.problem import Problem
@@ -83,6 +84,11 @@ class Product(Problem):
         self.terms: dict[str, Any] = {}
         self.factors: dict[str, float] = {}
         self._read_epilogue(shape, result_type(first, self._out_type()))
+
+    @classmethod
+    def as_matrices(cls, given: Any) -> tuple[Any, Callable[[Any], Any]] | None:
+        """Return a request with matrices in the place of operands of one mode."""
+        return as_matrices(given) if cls is Product else None
 
     @property
     def is_known(self) -> bool:
@@ -175,12 +181,23 @@ class Product(Problem):
         """Return an array that is added, and its type."""
         modes = min(len(shape), 2)
         x, kind = self.library.read(getattr(self.request, name), name)
+        if name == "c":  # as the matrix that it is spread over
+            x = self._spread_over(x, shape)
         found = tuple(x.shape)
         more = zip(found[:-modes][::-1], shape[:-modes][::-1], strict=False)
         fits = len(found) <= len(shape) and all(n in (1, m) for n, m in more)
         if found[-modes:] != shape[-modes:] or not fits:
             raise self.wrong_shape(name, found, shape)
         return x, kind
+
+    def _spread_over(self, x: Any, shape: tuple[int, ...]) -> Any:
+        """Return c with the rows and columns of the result, if it can be spread over them."""
+        found = tuple(x.shape)
+        last = (*(1, 1)[len(found) :], *found[-2:])
+        fits = all(n in (1, m) for n, m in zip(last, shape[-2:], strict=True))
+        if not fits or found[-2:] == shape[-2:]:
+            return x
+        return self.library.spread(x, (*found[:-2], *shape[-2:]))
 
     def _known(self, x: Any, kind: Dtype) -> Any:
         """Return an array of the host in a type that the kernel converts from."""
@@ -496,7 +513,8 @@ def gemm(
         a: (..., M, K), of f16, bf16, tf32 (`cute.typed`), f32, f64, s8, u8, e4m3 or e5m2. It may
             be contiguous along either of the last two modes; other strides are copied first.
         b: (..., K, N), of the same type; s8 and u8, e4m3 and e5m2 mix.
-        c: (..., M, N), of any type; not read if beta is 0. None: zeros.
+        c: (..., M, N), or (N), (1, N), (M, 1), (), which are spread over that, of any type; not
+            read if beta is 0. None: zeros.
         alpha: factor of the product: a number, or an array of no modes that has no gradient.
         beta: factor of c, alike.
         bias: (N), added to each row.
@@ -517,8 +535,10 @@ def gemm(
         terms: what it reads, by the names of its parameters: numbers, or arrays (M,N), (N), (M,1)
             or () with batch modes; and where results but D go, by their names.
 
-    Batch modes broadcast as in NumPy. Floats are summed in f32 (f64 in f64), integers in s32, which
-    wraps, and to which wider terms wrap; the epilogue is computed in that type, each step rounded.
+    Batch modes broadcast as in NumPy. An operand of one mode is one row (a) or one column (b), and
+    the result does not have that mode, as in numpy.matmul. Floats are summed in f32 (f64 in f64),
+    integers in s32, which wraps, and to which wider terms wrap; the epilogue is computed in that
+    type, each step rounded.
     Integers with factors that are not whole, or with float terms, results or activations, go
     through f32. The result is rounded to nearest even; integers and 8-bit floats clamp to their
     finite range. With K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and

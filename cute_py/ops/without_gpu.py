@@ -183,16 +183,24 @@ class Outlines(Library):
         return unwrapped(x), dtype_of(x) if dtype is None else as_dtype(dtype)
 
     def converted(self, x: Outline, kind: Dtype) -> Outline:
-        """Return the outline of what the host converts, which keeps its order in memory."""
-        if not self.on_host or (x.kind is kind and kind.name != "tf32"):
+        """Return the outline of what is converted, which keeps its order in memory; on the host
+        also to tf32.
+        """
+        if not self.converts or not isinstance(x, Outline):
+            return x
+        if x.kind is kind and kind.name != "tf32":
+            return x
+        if not self.on_host and x.kind.numpy == kind.numpy:
             return x
         held = f32 if kind.name == "tf32" else kind
         if len(x.shape) > 1 and x.steps[-2] < x.steps[-1]:
             return Outline.compact(x.swapaxes(-1, -2).shape, held).swapaxes(-1, -2)
         return Outline.compact(x.shape, held)
 
-    def spread(self, x: Outline, shape: tuple[int, ...]) -> Outline:
+    def spread(self, x: Any, shape: tuple[int, ...]) -> Any:
         """Return a view with modes of size 1 repeated."""
+        if not isinstance(x, Outline):
+            return x.expand(shape)
         more = len(shape) - len(x.shape)
         sides = zip(x.shape, shape[more:], x.steps, strict=True)
         least = 1 if self.on_host else 0  # NumPy gives modes of one element the stride 0

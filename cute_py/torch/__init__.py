@@ -17,9 +17,9 @@ if find_spec("torch") is not None:
         scaled_dot_product_attention,
     )
     from cute_py.torch.declared import declare_all
-    from cute_py.torch.gemm import declare, in_graph
+    from cute_py.torch.functions import declare, in_graph
     from cute_py.torch.gemm import operator as gemm
-    from cute_py.torch.linear import Linear
+    from cute_py.torch.linear import Linear, swap_linear
     from cute_py.torch.register import register
 
     declare_all()
@@ -35,6 +35,7 @@ if find_spec("torch") is not None:
         "gemm",
         "register",
         "scaled_dot_product_attention",
+        "swap_linear",
     ]
 
 

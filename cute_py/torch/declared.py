@@ -117,7 +117,7 @@ def _no_function(x: Any) -> None:
         raise refusal("torch-function", operation="torch.ops.cute_py", **facts)
 
 
-NAMED = (str, Dtype, type(None))
+NAMED = (str, Dtype, torch.dtype, type(None))
 # annotation of a parameter, or its name -> its word
 WORDS = {
     "bool": Word("bool", theirs=bool, plain=(int,)),

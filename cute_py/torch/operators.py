@@ -39,16 +39,20 @@ class Gradient(NamedTuple):
     Attributes:
         forward: (ctx, run, *args) -> the result, where a gradient is wanted; `run(*args)` is the
             operator without gradient.
-        backward: (ctx, *gradients of the results) -> a gradient or None for each argument.
+        backward: (ctx, *gradients of the results) -> a gradient or None for each argument; ctx.run
+            is the operator.
         keeps: whether `forward` returns a tuple: the results, then all that `backward` reads next
             to the inputs and the results. Autograd then knows what a derivative depends on.
         results: how many there are; several are a tuple.
+        again: whether `backward` computes by operators that have derivatives themselves, so it can
+            be differentiated.
     """
 
     forward: Callable[..., Any]
     backward: Callable[..., Any]
     keeps: bool = False
     results: int = 1
+    again: bool = False
 
 
 def define(
@@ -167,6 +171,8 @@ def _by_autograd(
         for x in (*args, *named.values()) if named else args:
             kind = x.__class__
             if kind in TENSORS:
+                if x.is_meta:
+                    plain = False
                 if x.requires_grad and is_on():
                     break
             elif kind not in PLAIN:
@@ -190,44 +196,91 @@ def _by_autograd(
                     raise why from None  # torch cannot make it dense
         if apply is None:
             raise refusal("torch-no-backward", operation=public(name))
-        if transforms():  # torch.func.grad, jvp ...
-            raise refusal("argument-tensor", operation=public(name), type="Tensor")
-        result = apply(*args, *defaults[len(args) :])
+        if transforms():  # torch.func.grad, vjp ...
+            result = _at_one_level(function, (*args, *defaults[len(args) :]))
+        else:
+            result = apply(*args, *defaults[len(args) :])
         if not keeps:
             return result
         return result[0] if results == 1 else result[:results]
 
-    apply = None if gradient is None else _function(name, gradient, call).apply
+    function = None if gradient is None else _function(op, name, gradient, call)
+    apply = None if function is None else function.apply
     keeps, results = (False, 1) if gradient is None else (gradient.keeps, gradient.results)
     return call
+
+
+def _at_one_level(function: Any, args: tuple[Any, ...]) -> Any:
+    """Return the results of a node of autograd at the level of torch.func that is computed now: the
+    operators that it calls go on to the levels below, as those of torch do.
+    """
+    inner: Any = torch._C._functorch
+    before = inner.get_single_level_autograd_function_allowed()
+    inner.set_single_level_autograd_function_allowed(True)
+    try:
+        return super(torch.autograd.Function, function).apply(*args)
+    finally:
+        inner.set_single_level_autograd_function_allowed(before)
 
 
 def _require_no_tangent(op: Any, name: str, args: tuple[Any, ...]) -> None:
     """Refuse forward-mode differentiation."""
     for x, value in zip(op._schema.arguments, args, strict=False):
-        if has_tangent(value):
+        if isinstance(value, torch.Tensor) and has_tangent(value):
             raise refusal("argument-tangent", operation=public(name), name=x.name)
 
 
-def _function(name: str, gradient: Gradient, run: Callable[..., Any]) -> Any:
+def _function(op: Any, name: str, gradient: Gradient, run: Callable[..., Any]) -> Any:
     """Return the torch.autograd.Function of an operator."""
+    transforms: Any = torch._C._are_functorch_transforms_active
+
+    def below(*args: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            return op(*args)
 
     def forward(ctx: Any, *args: Any) -> Any:
-        return gradient.forward(ctx, run, *args)
+        if not transforms():
+            return gradient.forward(ctx, run, *args)
+        # of the levels of torch.func below this one
+        with torch.enable_grad(), torch.autograd.forward_ad._set_fwd_grad_enabled(True):
+            return gradient.forward(ctx, below, *args)
 
     def backward(ctx: Any, *gradients: Any) -> Any:
-        if not torch.is_grad_enabled():
+        ctx.run = op if transforms() else run
+        if gradient.again or not torch.is_grad_enabled():
             return gradient.backward(ctx, *gradients)
+        if transforms():
+            _require_last(name, (*gradients, *ctx.saved_tensors), gradient.keeps)
         with torch.no_grad():
             found = gradient.backward(ctx, *gradients)
         found = found if isinstance(found, tuple) else (found,)
         read = [*gradients, *ctx.saved_tensors]
         if not gradient.keeps:  # autograd may not know all that the derivative depends on
             read.append(torch.zeros((), requires_grad=True))
+        if transforms():
+            return _at_one_level(_Last, (name, len(found), *found, *read))
         return _Last.apply(name, len(found), *found, *read)
 
     rules = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     return type(name.replace("::", "_"), (torch.autograd.Function,), rules)
+
+
+def _require_last(name: str, tensors: tuple[Any, ...], are_all: bool) -> None:
+    """Refuse a first derivative by torch.func that a level below would differentiate, which could
+    not see how it was computed. `are_all`: whether it reads nothing but these tensors.
+    """
+    inner: Any = torch._C._functorch
+    held, is_followed = list(tensors), False
+    while held:
+        below = [inner.get_unwrapped(x) for x in held
+                 if x is not None and inner.is_functorch_wrapped_tensor(x)]  # fmt: skip
+        is_followed |= any(x.requires_grad for x in below)
+        held = below
+    if not are_all:
+        kinds = [x.key() for x in inner.get_interpreter_stack() or ()]
+        is_followed |= kinds.count(inner.TransformType.Grad) > 1
+    if is_followed:
+        raise refusal("torch-twice", operation=public(name))
 
 
 class _Last(torch.autograd.Function):  # type: ignore[misc]
@@ -237,6 +290,9 @@ class _Last(torch.autograd.Function):  # type: ignore[misc]
     def forward(ctx: FunctionCtx, name: str, count: int, *tensors: Any) -> Any:
         """Return the first `count` tensors, which depend on all."""
         ctx.name = name
+        if torch._C._are_functorch_transforms_active():  # whose tangents of levels below stay
+            with torch.autograd.forward_ad._set_fwd_grad_enabled(True):
+                return tuple([None if x is None else x.view_as(x) for x in tensors[:count]])
         return tuple([None if x is None else x.detach() for x in tensors[:count]])
 
     @staticmethod

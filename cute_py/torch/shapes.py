@@ -36,7 +36,7 @@ def described(operator: Operator, given: Any) -> Any:  # a torch.Tensor, or seve
     for x in tensors.values():
         dtype_of(x)  # the host looks at all types first
     first = given[0]
-    library = Outlines(operator, None, on_host=False, converts=not first.is_cuda)
+    library = Outlines(operator, None, on_host=False, converts=True)
     found = operator.problem(given, library)
     if getattr(given, "config", None) is not None:
         _require_kernel(operator, given, found)
@@ -82,7 +82,7 @@ def _require_kernel(operator: Operator, given: Any, found: Problem) -> None:
     if "out_dtype" in given._fields:
         request = request._replace(out_dtype=found.kind)
     gpu = gpu_at(first.device.index) if first.is_cuda else None
-    problem = operator.problem(request, Outlines(operator, gpu))
+    problem = operator.problem(request, Outlines(operator, gpu, converts=True))
     if not problem.is_known:
         call = problem.call()
         if 0 not in problem.shape:

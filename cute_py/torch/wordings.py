@@ -37,6 +37,10 @@ WORDINGS = {
         {found} from fake
         {wanted}
         return one new tensor for each name in outputs: torch.empty_like(x)""",
+    "torch-script": """CuteError
+        a {layer}
+        a model that TorchScript can compile
+        use torch.compile or torch.export, or record the model with torch.jit.trace""",
     "torch-order": """CuteError
         an atomic addition of {dtype} ({line}), under torch.use_deterministic_algorithms(True)
         sums whose order is fixed

@@ -114,7 +114,7 @@ def test_a_graph_computes_the_lengths_that_are_there(dim):
     """Also where there are more blocks of queries than when it was captured, or fewer sequences."""
     q, k, v = (torch.randn(2000, 4, dim, device="cuda").half() for _i in range(3))
     starts = starts_of([500, 500, 500, 500])
-    attention_varlen(q, k, v, starts, starts, causal=True)
+    attention_varlen(q, k, v, starts, starts, causal=True, return_lse=True)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         o, lse = attention_varlen(q, k, v, starts, starts, causal=True, return_lse=True)

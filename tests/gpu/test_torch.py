@@ -29,13 +29,15 @@ def test_tensors_without_memory_are_refused(make):
             call()
 
 
-def test_transformed_tensors_are_refused():
-    """Their memory is that of another tensor, and their gradient or batch would be lost."""
+def test_transformed_tensors_go_to_the_operators():
+    """Their memory is that of another tensor, so a kernel would lose their gradient or batch."""
     x, y = torch.ones(3, 32, 32, device="cuda"), torch.ones(32, 32, device="cuda")
     cute.ops.gemm(x, y)
     for transform in (torch.func.grad, torch.func.vmap):
+        found = transform(lambda x: cute.ops.gemm(x, y).sum())(x)
+        torch.testing.assert_close(found, transform(lambda x: (x @ y).sum())(x))
         with pytest.raises(cute.CuteError) as caught:
-            transform(lambda x: cute.ops.gemm(x, y).sum())(x)
+            transform(lambda x: add(x[0], x[1]))(x)
         assert caught.value.code == "argument-tensor"
 
 

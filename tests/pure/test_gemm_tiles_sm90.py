@@ -144,7 +144,7 @@ def measured_as(asked, times):
             if tile == label(x.config).rpartition(" s")[0] and stages.isdigit():
                 config = replace(x.config, stages=int(stages))
                 row = rows[m, n, config.schedule]
-                found.append((estimate(row, config, asked, asked.memory).time, time))
+                found.append((estimate(row, config, asked, asked.memory, asked.steps).time, time))
     return found
 
 

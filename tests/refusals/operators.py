@@ -142,9 +142,9 @@ ops-array: an operand or a term holds no numbers
     - gemm(square, "text")  # as b; required: an array of numbers
     - gemm(square.astype(complex), square)  # given ndarray of complex128 as a
     + gemm(square, square)
-ops-rank: an operand has fewer than two modes
-    - gemm(np.ones(4), square)
-    + gemm(np.ones((1, 3), np.float32), square)
+ops-rank: an operand has too few modes
+    - gemm(np.float32(1), square)
+    + gemm(np.ones(3, np.float32), square)
 ops-shapes: the operands' shapes do not fit together
     - gemm(tall, np.ones((5, 6), np.float32))
     - gemm(np.ones((2, 3, 4)), np.ones((3, 4, 5)))  # given a of shape (2,3,4) and b of shape
@@ -355,6 +355,8 @@ torch-no-backward: an operator that was registered without `backward`, or one th
     * torch.ops.cute_kernels.scale
 torch-twice: a derivative of an operator of torch is differentiated again
     * torch.ops.cute_py.gemm
+torch-script: torch.jit.script compiles a model with a layer that TorchScript does not know
+    * torch.jit.script layer="cute_py.torch.Linear"
 torch-rounded: a gradient is wanted through `dtype` of integers
     * torch.ops.cute_py.gemm dtype="s8"
 torch-parameter: `register` names something that is not a parameter of the kernel

@@ -8,7 +8,7 @@ import cute_py as cute  # noqa: E402
 from cute_py import epilogues  # noqa: E402
 from cute_py.calls.torch_tensors import OPERATORS  # noqa: E402
 from cute_py.ops.product import GEMM  # noqa: E402
-from cute_py.torch.gemm import differentiated  # noqa: E402
+from cute_py.torch.functions import differentiated  # noqa: E402
 from tests.sampling import each  # noqa: E402
 
 F = torch.nn.functional

@@ -306,14 +306,6 @@ def test_terms_of_vmap_keep_their_precision():
         assert bool((result == 7 + 2 * large + 1).all())
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_derivatives_of_torch_func_are_refused():
-    y = tensor(7, 6, grad=False)
-    with pytest.raises(cute.CuteError) as caught:
-        torch.func.grad(lambda x: gemm(x, y).sum())(tensor(5, 7, grad=False))
-    assert caught.value.code == "argument-tensor"
-
-
 # -- torch.compile
 
 

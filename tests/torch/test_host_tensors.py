@@ -84,10 +84,14 @@ def test_tensors_without_memory_are_refused(make):
         assert caught.value.code == "argument-tensor"
 
 
-def test_transformed_tensors_are_refused():
+def test_transformed_tensors_go_to_the_operators_and_kernels_refuse_them():
+    x = torch.ones(3, 4, 4)
     for transform in (torch.func.grad, torch.func.vmap):
+        found = transform(lambda x: cute.ops.gemm(x, torch.ones(4, 4)).sum())(x)
+        wanted = transform(lambda x: (x @ torch.ones(4, 4)).sum())(x)
+        torch.testing.assert_close(found, wanted)
         with pytest.raises(cute.CuteError) as caught:
-            transform(lambda x: cute.ops.gemm(x, torch.ones(4, 4)).sum())(torch.ones(3, 4, 4))
+            transform(lambda x: add(x[0], x[1]))(torch.ones(3, 4, 4))
         assert caught.value.code == "argument-tensor"
 
 
