@@ -24,13 +24,7 @@ from cute_py.trace.roles import elect_one
 from cute_py.trace.runtime_integers import compare
 from cute_py.trace.schedule import place_in_grid
 from cute_py.trace.state import number_within
-from cute_py.trace.threads import (
-    atomic,
-    launched,
-    shuffle,
-    syncthreads,
-    thread_idx_linear,
-)
+from cute_py.trace.threads import atomic, launched, shuffle, syncthreads, thread_idx_linear
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,6 +120,9 @@ class WorkQueue:
         """Give the next item, and wait until there is room for another one: until all readers have
         the one that many stages before that. Called by one thread.
         """
+        if len(words) != self.items.shape[0]:
+            facts = {"value": f"{len(words)} words", "choices": f"{self.items.shape[0]} words"}
+            raise refusal_here("kernel-choice", operation="cute.work_queue", **facts)
         stage = self._write.stage
         for i, x in enumerate(words):
             self.items[i, stage] = x

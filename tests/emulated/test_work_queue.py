@@ -49,3 +49,32 @@ def test_blocks_share_out_every_tile_once_and_reset_the_counter(schedule, order)
             assert (found[:m, :, 0] == count).all()
             assert counter[0] == 0
         assert set(found[:m, :, 1].flat) <= set(range(blocks))
+
+
+@cute.kernel
+def wrong(counter: cute.Tensor, cluster: int, named: dict) -> None:
+    """Share out tiles in a way that has no meaning."""
+    cute.launch(grid=2 * cluster, block=64, cluster=cluster)
+    queue = cute.work_queue(named.get("words", 1), 32)
+    with cute.role("deal", 1):
+        queue.deal(counter, 4)
+    with cute.role("compute", 0):
+        for _i, _j in cute.tiles(
+            2, 2, queue=queue, **{x: y for x, y in named.items() if x != "words"}
+        ):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "cluster", "named", "given"),
+    [
+        (np.float32, 1, {}, "an element of s32 in global memory"),
+        (np.int32, 2, {}, "clusters of"),
+        (np.int32, 1, {"words": 2}, "1 words"),
+        (np.int32, 1, {"start": 1}, "queue with start, step or depth"),
+        (np.int32, 1, {"depth": 3}, "queue with start, step or depth"),
+    ],
+)
+def test_what_shares_out_nothing_is_refused(kind, cluster, named, given):
+    with pytest.raises(cute.LayoutError, match=given):
+        cute.trace(wrong, np.zeros(1, kind), cluster, named)

@@ -9,6 +9,7 @@ import pytest
 
 from cute_py.ops import attention, attention_varlen
 from cute_py.ops.attention_sequences import AttentionVarlenLse
+from tests.emulated.test_work_queue import dealt
 from tests.gpu.harness import require_gpu, torch
 
 require_gpu()
@@ -165,3 +166,14 @@ def test_many_sequences():
     for causal in (False, True):
         found = attention_varlen(q, k, v, starts, starts, causal=causal, return_lse=True)
         check("f16", (q, k, v, starts, starts), {"causal": causal}, found)
+
+
+@pytest.mark.parametrize(("m", "n", "blocks"), [(0, 5, 2), (1, 1, 300), (40, 50, 132), (3, 5, 1)])
+def test_blocks_share_out_every_tile_once(m, n, blocks):
+    """`cute.tiles(..., queue=)`, launched 20 times one after the other."""
+    counter = torch.zeros(1, dtype=torch.int32, device="cuda")
+    found = torch.zeros((max(m, 1), n, 2), dtype=torch.int32, device="cuda")
+    for _ in range(20):
+        dealt(found, counter, m, n, "grouped", blocks)
+    assert (found[:m, :, 0] == 20).all()
+    assert counter.item() == 0

@@ -2,6 +2,7 @@
 
 import pytest
 
+import cute_py as cute
 from tests.gpu.harness import require_gpu, torch
 from tests.torch_calls import BOUND, attention_samples, is_attention
 
@@ -79,3 +80,45 @@ def test_flash_attn_is_the_same_with_heads_after_rows():
     assert is_attention(found.transpose(1, 2), *turned)
     scores = turned[0].double() @ turned[1].double().mT * 128**-0.5
     assert torch.allclose(lse.double(), scores.logsumexp(-1), atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["warpgroups", "warps"])
+@pytest.mark.parametrize("size", [128, (64, 32)])
+def test_block_masks(family, size):
+    """A BlockMask of torch against the whole mask: causal, near, and by heads."""
+    from torch.nn.attention.flex_attention import create_block_mask, create_mask
+
+    functions = [
+        lambda b, h, i, j: i >= j,
+        lambda b, h, i, j: (i - j <= 200) & (j - i <= 60),
+        lambda b, h, i, j: (i >= j) | (h == 1),
+    ]
+    q, k, v = (drawn(2, 2, n, 128) for n in (900, 1000, 1000))
+    for function in functions:
+        mask = create_block_mask(function, None, 2, 900, 1000, "cuda", BLOCK_SIZE=size)
+        named = {"layout": "BHMK", "config": f"family={family}"}
+        found = cute.ops.attention(q, k, v, mask=mask, **named)
+        seen = create_mask(function, 1, 2, 900, 1000, "cuda")
+        assert is_attention(found, q, k, v, attn_mask=seen)
+
+
+@pytest.mark.parametrize("out", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("dim", [64, 72, 128, 256])
+def test_results_of_any_type(out, dim):
+    q, k, v = (drawn(2, 2, n, dim) for n in (300, 500, 500))
+    found = cute.ops.attention(q, k, v, layout="BHMK", out_dtype=out.replace("loat", ""))
+    assert found.dtype == getattr(torch, out)
+    assert is_attention(found.bfloat16(), q, k, v)
+
+
+@pytest.mark.parametrize("config", ["", ",queries=128,keys=32,warps=4", ",stages=3"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_tiles_and_stages_of_the_family_warps(config, causal):
+    """And 20 times the same bits."""
+    for dim in (64, 128):
+        q, k, v = (drawn(2, 4, n, dim) for n in (700, 700, 700))
+        named = {"layout": "BHMK", "config": f"family=warps{config}", "causal": causal}
+        found = cute.ops.attention(q, k, v, **named)
+        assert is_attention(found, q, k, v, is_causal=causal)
+        for _ in range(20):
+            assert torch.equal(cute.ops.attention(q, k, v, **named), found)

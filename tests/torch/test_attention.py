@@ -47,7 +47,12 @@ CALLS = {  # shapes of q, k and v, and other arguments
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+QUICK = ("one head", "one query for all", "two batches")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[] if x in QUICK else pytest.mark.slow) for x in CALLS]
+)
 def test_results_are_those_of_torch(name):
     """Shapes that torch broadcasts, too; the last mode may have any stride."""
     *shapes, named = CALLS[name]

@@ -73,6 +73,7 @@ def test_results_are_those_of_flex_attention(name):
     assert torch.allclose(found, flex_attention(*given, block_mask=mask), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_other_options_hold_next_to_it():
     """A window on top of it, counted from the last keys or from the first ones."""
     q, k, v = drawn()
@@ -85,19 +86,26 @@ def test_other_options_hold_next_to_it():
         assert torch.allclose(found, attention(q, k, v, layout="BHMK", bias=seen), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("function", "band"),
-    [
-        (near, (-31, 31)),
-        pytest.param(causal, (1 - N, 15), marks=pytest.mark.slow),
-        pytest.param(by_head, (1 - N, N - 1), marks=pytest.mark.slow),
-    ],
-)
+BANDS = [(near, (-31, 31)), (causal, (1 - N, 15)), (by_head, (1 - N, N - 1))]
+
+
+@pytest.mark.parametrize(("function", "band"), BANDS)
+def test_diagonals_are_those_of_the_listed_blocks(function, band):
+    found = diagonals(masked(function, queries=N), (1, 2, N, N), "attention")
+    assert found == (function, *band)
+    assert found.window((-1, -1), 0, (N, N)) == (
+        -1 if band[0] == 1 - N else -band[0],
+        -1 if band[1] == N - 1 else band[1],
+    )
+    assert found.window((7, 7), 0, (N, N)) == (7, min(7, band[1]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("function", "band"), BANDS)
 def test_tiles_beyond_the_listed_diagonals_are_not_read(function, band):
     """A weight of 0 times NaN would be NaN."""
     q, k, v = drawn(0, N, N)
     mask = masked(function, queries=N)
-    assert diagonals(mask, (1, 2, N, N), "attention") == (function, *band)
     tile, i = 32, torch.arange(N)
     for keys in (slice(0, tile), slice(96, N)):
         held = v.clone()

@@ -33,6 +33,7 @@ def test_sequences_are_those_of_attention_alone():
     assert torch.equal(flash_attn_varlen_func(*given), found)
 
 
+@pytest.mark.slow
 def test_caches_are_those_of_attention_alone():
     """Keys are written behind those that are there; lengths may be one number, or left out."""
     q, k, v = (drawn(2, 1, h, 8, seed=h) for h in (4, 2, 2))
@@ -49,6 +50,11 @@ def test_caches_are_those_of_attention_alone():
         wanted, logs = cute.ops.attention(*one, return_lse=True)
         assert torch.allclose(found[b].float(), wanted[0].float(), atol=2e-3)
         assert torch.allclose(lse[b], logs[0], atol=1e-4)
+
+
+@pytest.mark.slow
+def test_lengths_of_caches_may_be_left_out_and_pages_given():
+    q, caches = drawn(2, 1, 4, 8, seed=4), [drawn(2, 6, 2, 8, seed=n) for n in (7, 8)]
     whole = cute.ops.attention(q, *caches).float()
     for lengths in ({}, {"cache_seqlens": 6}, {"cache_seqlens": ints(6, 6), "num_splits": 2}):
         assert torch.allclose(

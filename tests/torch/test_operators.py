@@ -39,7 +39,7 @@ def floats(name, count, seed=0):
             k: torch.randn(x.shape, generator=made, dtype=torch.float64).to(kind)
             for k, x in case.arrays.items()
         }
-        whole = [k for k, x in case.arrays.items() if k in problem.indices or k in case.fixed]
+        whole = [k for k, x in case.arrays.items() if k in problem.indices]
         tensors |= {k: torch.from_numpy(case.arrays[k]) for k in whole}
         found.append((op, tensors, named))
     return found[:count]
