@@ -21,17 +21,17 @@ LAYERS = [
 OF = {"fprop": conv2d, "dgrad": conv2d_dgrad, "wgrad": conv2d_wgrad}
 
 
-def compiled(of, layer, kind, arch):
+def called(of, layer, kind, arch):
+    """The call of a layer on a GPU that is not there; its last kernel."""
     N, H, C, K, R, stride, padding = layer
     P = (H + 2 * padding - R) // stride + 1
-    shapes = {"x": (N, H, H, C), "w": (K, R, R, C), "dy": (N, P, P, K)}
-    x, w, dy = (Outline.compact(x, cute.dtype(kind)) for x in shapes.values())
+    shapes = (N, H, H, C), (K, R, R, C), (N, P, P, K)
+    x, w, dy = (Outline.compact(x, cute.dtype(kind)) for x in shapes)
     given = {"fprop": {"x": x, "w": w}, "dgrad": {"dy": dy, "w": w, "x_shape": x.shape},
              "wgrad": {"dy": dy, "x": x, "w_shape": w.shape}}[of]  # fmt: skip
     operator = OF[of].operator
     asked = operator.bound(**given, stride=stride, padding=padding, backend="gpu")
-    call = outlined(operator, asked, gpu_of(arch))
-    return call, cute.compile(call.plan(), arch).resources
+    return outlined(operator, asked, gpu_of(arch))
 
 
 @pytest.mark.slow
@@ -40,8 +40,8 @@ def compiled(of, layer, kind, arch):
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 @pytest.mark.parametrize("of", OF)
 def test_layers_compile_without_spills(of, layer, kind, arch):
-    call, found = compiled(of, layer, kind, arch)
-    assert found.spill_bytes == 0, call.config
+    call = called(of, layer, kind, arch)
+    assert cute.compile(call.plan(), arch).resources.spill_bytes == 0, call.config
 
 
 @pytest.mark.slow
@@ -65,7 +65,13 @@ def test_all_tiles_of_hopper_compile_without_spills(tile, of):
     assert cute.compile(call.plan(), "sm_90a").resources.spill_bytes == 0
 
 
-@pytest.mark.parametrize(("major", "mode"), [("K", "SW128"), ("K", "SW32"), ("MN", "SW64")])
+@pytest.mark.parametrize(
+    ("major", "mode"),
+    [
+        ("K", "SW128"),
+        *[pytest.param(*x, marks=pytest.mark.slow) for x in (("K", "SW32"), ("MN", "SW64"))],
+    ],
+)
 def test_a_shifted_tile_has_the_address_before_the_swizzle(major, mode):
     """Units of 16 bytes in its descriptor: as many as a row of the pattern has, times the rows."""
     units = {"SW128": 8, "SW64": 4, "SW32": 2}[mode]
@@ -75,16 +81,9 @@ def test_a_shifted_tile_has_the_address_before_the_swizzle(major, mode):
     assert str(3 * units) in added
 
 
-@pytest.fixture(scope="module")
-def strided():
-    return compiled("dgrad", LAYERS[1], "f16", "sm_80")
-
-
-def test_a_strided_gradient_is_a_kernel_for_each_class(strided):
+def test_a_strided_gradient_is_a_kernel_for_each_class():
     """Four of them, whose outputs are every second line of one array."""
-    call, found = strided
-    assert found.spill_bytes == 0
-    calls = []
+    call, calls = called("dgrad", LAYERS[1], "f16", "sm_80"), []
     while call is not None:
         calls.append(call)
         call = call.first
