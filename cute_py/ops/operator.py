@@ -233,7 +233,7 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
                     setattr(node, end, code.co_firstlineno)
         exec(compile(tree, code.co_filename, "exec"), function.__globals__, made)
         errors = CuteError, OverflowError
-        more = self.answered, self.traced, is_traced, errors, shorten, self.varied, self.on
+        more = self.called, self.traced, is_traced, errors, shorten, self.varied, self.on
         public = made["make"](self.known, self.request, *more)
         for name in ("__doc__", "__module__", "__qualname__", "__annotations__"):
             setattr(public, name, getattr(function, name))
@@ -329,6 +329,15 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
         return result if result is None else found[1](result)
 
     @graph_break
+    def called(self, given: Any) -> Any:
+        """Return the result of a request of the user, which may be one of another in its place."""
+        found = self.problem.as_matrices(given)
+        if found is None:
+            return self.answered(given)
+        other, without = found
+        return without(self.answered(other))
+
+    @graph_break
     def answered(self, given: Any, choice: tuple[Any, ...] | None = None) -> Any:
         """Return the result of a request, by the choices for one like it, if there are any."""
         leave_graphs()
@@ -336,10 +345,6 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
 
     @graph_break
     def _computed(self, given: Any, choice: tuple[Any, ...] | None) -> Any:
-        found = self.problem.as_matrices(given)
-        if found is not None:
-            other, without = found
-            return without(self._computed(other, None))
         arrays = given[: len(self.arrays)]
         held = [unwrapped(x) for x in arrays if x is not None]
         if _are_of_torch(held) and (is_in_mode(held[0]) or any(map(is_by_rules, held))):

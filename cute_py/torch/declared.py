@@ -207,6 +207,8 @@ class Declared:
         if name == "out_dtype":
             theirs = partial(_torch_type, self.ours.name)
             return Word("ScalarType?", "None if x is None else _dtype_of_torch(x)", theirs, NAMED)
+        if str(p.annotation) == "float":  # a name of the user's, perhaps one in the table
+            return WORDS["float"]
         return WORDS[name if name in WORDS else str(p.annotation)]
 
     def _default(self, name: str, p: Parameter) -> Any:
