@@ -30,6 +30,7 @@ from cute_py.kernels.config_sm90 import (
     warpgroup_config,
 )
 from cute_py.kernels.configuration import given_as, parts_of, still_true
+from cute_py.kernels.splits import NO_SPLIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -369,7 +370,8 @@ def changed_for_hopper(
     for 64 rows, three for 192.
     """
     parts = parts_of(text, CLASSES)
-    schedule, tile = parts.pop("schedule", config.schedule), parts.pop("tile", config.tile)
+    usual = config.schedule if not parts.get("parts", NO_SPLIT).in_memory else "cooperative"
+    schedule, tile = parts.pop("schedule", usual), parts.pop("tile", config.tile)
     groups = 1
     if schedule == "cooperative":
         groups = 2 if tile[0] % 128 == 0 else tile[0] // 64
@@ -379,6 +381,8 @@ def changed_for_hopper(
     kept = {"pdl": config.pdl, "two_level": config.two_level}
     for name, other in (("cluster", "split"), ("split", "cluster")):  # one or the other
         kept[name] = getattr(config, name) if same and parts.get(other, 1) == 1 else 1
+    if parts.get("parts", NO_SPLIT).in_memory:
+        kept |= {"cluster": 1, "split": 1}
     parts = kept | parts
     with given_as(text):
         warps = parts.pop("warps", (4 * row.warpgroups, 1))
