@@ -432,14 +432,11 @@ def _rules_of_parts(config: WarpgroupConfig) -> list[tuple[str, bool]]:
             not {config.pdl, config.two_level, config.prefetch} <= {0, 1},
         ),
         config.parts.rule,
+        ("parts of K that warps of a block do not share", not config.parts.is_among_blocks()),
         (
-            "parts of K that are products of their own, or of blocks that are cooperative without a "
-            "cluster, a split or a prefetch",
-            not config.parts.is_among_blocks()
-            or (
-                config.parts.in_memory
-                and (config.schedule != "cooperative" or (config.cluster, config.split) != (1, 1) or bool(config.prefetch))
-            ),
+            "parts of K in memory of cooperative blocks, without a cluster or a split",
+            config.parts.in_memory
+            and (config.schedule != "cooperative" or config.cluster * config.split > 1),
         ),
         (
             "C by TMA (prefetch) where 64 rows a warpgroup that share a tile leave in one pass, "

@@ -311,5 +311,4 @@ class Shares:
         sums.add(acc, first, block)
 
 
-
 SCHEDULES = {TURNS: Turns, SHARES: Shares}
