@@ -202,8 +202,12 @@ def kernel_of(config: GemmConfig) -> Kernel:
     one that has a schedule around it.
     """
     parts: Split = config.parts  # type: ignore[attr-defined]  # all classes have it
+    around: dict[type, Kernel] = {
+        MultistageConfig: gemm_split,
+        WarpgroupConfig: gemm_cooperative_split,
+    }
     if parts.in_memory:
-        return gemm_split if isinstance(config, MultistageConfig) else gemm_cooperative_split
+        return around[type(config)]
     return FAMILIES[config.family].kernel
 
 
