@@ -68,7 +68,7 @@ def test_splits_are_exact_on_integers(shape, text):
 
 @on_gpu
 @pytest.mark.parametrize("kind", ["int8", "float16", "float64", "float32"])
-@pytest.mark.parametrize("text", (*TEXTS[:4], *TEXTS[5:]))
+@pytest.mark.parametrize("text", [*TEXTS[:4], *TEXTS[5:]])
 def test_types_and_batches_are_exact(kind, text):
     a, b = (whole(*s, kind=getattr(torch, kind)) for s in ((3, 130, 520), (3, 200, 520)))
     found = cute.ops.gemm(a, b.mT, config=text)
