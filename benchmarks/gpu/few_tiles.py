@@ -1,6 +1,7 @@
 """Products whose D has few tiles against torch.mm: which tile, and which split of K, is fastest.
 
     python -m benchmarks.gpu.few_tiles --out benchmarks/results/few_tiles.json [--seconds 150]
+    python -m benchmarks.gpu.few_tiles --random 100 --seed 7 --rule     (the rule alone)
     python -m benchmarks.gpu.few_tiles --dry          (compiles; needs no GPU)
     python -m benchmarks.gpu.few_tiles --table FILE   (prints the table of a result)
 
@@ -9,6 +10,9 @@ to split K: among the blocks of a cluster, in turn, by shares, as products of th
 of B and A for the transpose of D ("swap": what that would take, its D has other rows). Operands
 exceed the L2 cache together. Each result is compared with torch's before it is timed, in graphs, by
 turns with torch in a random order, after a rest of 2 ms. A ratio is torch's time over ours.
+
+With `--rule` the products are new ones, of a seed that no fit has seen, that take 4 to 64 us by the
+rule's estimate.
 """
 
 from __future__ import annotations
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
 KIND, ARCH, REST, GRAPH_US, ROUNDS = cute.dtype("bf16"), "sm_90a", 0.002, 1500.0, 7
 KEPT = {2: 1.3, 4: 1.1}  # after so many rounds, those within that of the fastest stay
 COLD, MOST_SETS, TOLERANCE = 150 << 20, 24, 4e-3
+TIMES = 4, 64  # microseconds of products with --rule
 LOST = (  # what was slower than torch.mm, by these measurements and at random
     *((16, 14336, 4096), (128, 6144, 4096), (64, 11008, 4096), (16, 1536, 2048)),
     *((1024, 1536, 2048), (512, 4096, 14336), (384, 384, 12288), (8560, 192, 4656)),
@@ -86,14 +91,14 @@ class Way(NamedTuple):
 # -- what is tried
 
 
-def drawn(count: int, seed: int) -> Iterator[Shape]:
-    """Yield products with few rows, few tiles, or a long K."""
+def drawn(seed: int) -> Iterator[Shape]:
+    """Yield products with few rows, few tiles, or a long K, without end."""
     draw = random.Random(f"few tiles {seed}")
 
     def size(low: int, high: int, unit: int) -> int:
         return unit * max(1, round(low * (high / low) ** draw.random() / unit))
 
-    for i in range(count):
+    for i in itertools.count():
         if i % 3 == 0:
             yield size(8, 128, 8), size(1024, 16384, 64), size(1024, 8192, 64)
         elif i % 6 == 1:
@@ -110,6 +115,12 @@ def facts(shape: Shape) -> ProductFacts:
     return tiles.ProductFacts(
         shape, 1, kinds, ("K", "K"), (pitch, pitch), KIND, LinearCombination(), False, gpu
     )
+
+
+def timely(shape: Shape) -> bool:
+    """Tell whether a product takes neither a few microseconds nor many, by the rule's estimate."""
+    low, high = TIMES
+    return low <= min(x.time for x in tiles.candidates(facts(shape))) <= high
 
 
 def ways(shape: Shape, count: int) -> list[Way]:
@@ -404,6 +415,19 @@ def line(record: dict[str, Any]) -> str:
     return text + " | " + "; ".join(f"{theirs / us[x]:.3f} {x}" for x in best)
 
 
+def summary(records: Sequence[dict[str, Any]]) -> str:
+    """Return how the rule's choices compare with torch, in a line.
+
+    >>> summary([{"us": {"torch": 9.0, "64x64 s13 (rule)": 10.0}}, {"us": {"torch": 9, "a": 8}}])
+    '1 by the rule: mean 0.900 of torch, below 1: 1, below 0.95: 1'
+    """
+    pairs = [(x["us"]["torch"], t) for x in records for k, t in x["us"].items() if "(rule)" in k]
+    ratios = [theirs / ours for theirs, ours in pairs]
+    lost = f"below 1: {sum(x < 1 for x in ratios)}, below 0.95: {sum(x < 0.95 for x in ratios)}"
+    mean = f"{statistics.fmean(ratios):.3f}" if ratios else "-"
+    return f"{len(ratios)} by the rule: mean {mean} of torch, {lost}"
+
+
 def main() -> None:
     """Compile, check, time, print and save."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -411,18 +435,21 @@ def main() -> None:
     parser.add_argument("--table", type=Path, help="print the table of a result")
     parser.add_argument("--random", type=int, default=24, help="so many products at random, too")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rule", action="store_true", help="nothing but the rule's choices")
     parser.add_argument("--ways", type=int, default=20, help="about so many of each product")
     parser.add_argument("--seconds", type=float, default=140)
     parser.add_argument("--dry", action="store_true")
     options = parser.parse_args()
     if options.table:
         records = json.loads(options.table.read_text(encoding="utf-8"))["products"]
-        print(*map(line, records), sep="\n")
+        print(*map(line, records), summary(records), sep="\n")
         return
     began, records, work = time.perf_counter(), [], []
-    for shape in (*LOST, *drawn(options.random, options.seed)):
-        rule = outlined_rule(shape)
-        tried = {w.label: w for w in (rule, *ways(shape, options.ways))}
+    shapes = filter(timely, drawn(options.seed)) if options.rule else drawn(options.seed)
+    first = () if options.rule else LOST
+    for shape in (*first, *itertools.islice(shapes, options.random)):
+        others = [] if options.rule else ways(shape, options.ways)
+        tried = {w.label: w for w in (outlined_rule(shape), *others)}
         work.append((shape, list(tried.values())))
     built = all_compiled(work)
     count = sum(len(tried) for _shape, tried in work)
@@ -447,7 +474,8 @@ def main() -> None:
             text = ",\n".join([json.dumps(x) for x in records])
             head = json.dumps(known)[:-1]
             options.out.write_text(f'{head}, "products": [\n{text}\n]}}\n', encoding="utf-8")
-    print(*map(line, records), f"{time.perf_counter() - began:.0f} s", sep="\n")
+    print(*map(line, records), summary(records), sep="\n")
+    print(f"{time.perf_counter() - began:.0f} s")
 
 
 def outlined_rule(shape: Shape) -> Way:
