@@ -27,9 +27,10 @@ from cute_py.ops.operands import aligned, broadcast, ready, ready_row, rows_of, 
 from cute_py.ops.operator import Operator, Variants, operator
 from cute_py.ops.problem import Problem
 from cute_py.ops.reference import values
+from cute_py.ops.wrapping import refused, wraps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
@@ -167,9 +168,17 @@ class Product(Problem):
             found["bias"] = self._term("bias", shape[-1:])
         integers = not any(x.is_float for x in (kind, *[kind for _x, kind in found.values()]))
         self.compute = compute_type(self.kinds[0], given, request.activation, integers)
+        self._require_alike({name.lower(): kind for name, (_x, kind) in found.items()})
         self.terms = {name: self._known(*x) for name, x in found.items()}
         self.spreads = ("matrix",) * ("C" in found) + ("row",) * ("bias" in found)
         self.require_out("out")
+
+    def _require_alike(self, terms: Mapping[str, Dtype]) -> None:
+        """Refuse terms that wrap to s32 before an activation."""
+        if self.compute == s32 and self.request.activation is not None:
+            for name, kind in terms.items():
+                if wraps(kind):
+                    raise refused(self.operation, name, kind)
 
     def _term(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Dtype]:
         """Return an array that is added, and its type."""
