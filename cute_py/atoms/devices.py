@@ -276,8 +276,8 @@ H100 = DeviceSpec(
     ),
 )
 HOPPER = Fitted(
-    launch=1.38,
-    latency=0.955,
+    launch=1.44,
+    latency=0.893,
     memory=4.39e6,
     clusters=((1, (132, 66)), (2, (132, 66)), (3, (117, 57)), (6, (102, 48))),
 )

@@ -73,8 +73,8 @@ class WarpgroupConfig(GemmConfig):
         two_level: 1: the sums of each tile of K are added to sums in f32, as products of 8-bit
             floats have fewer bits.
         split: blocks of a cluster that share the tiles of K of a tile of D, and add their sums.
-        parts: parts of K that are products of their own, whose sums a second kernel adds; in text
-            "split=parallel:4", for example.
+        parts: parts of K that are products of their own, whose sums a second kernel adds, or how
+            blocks of one kernel split it in memory; in text "split=parallel:4", for example.
     """
 
     warps: tuple[int, int] | tuple[int, int, int] = field(
@@ -90,7 +90,7 @@ class WarpgroupConfig(GemmConfig):
     split: int = part(1, about=("tile",), reads=blocks_of_cluster)
     parts: Split = field(
         default=NO_SPLIT,
-        metadata=told(text="split", reads=Split.of, takes=Split.is_of_products),
+        metadata=told(text="split", reads=Split.of, takes=Split.is_among_blocks),
     )
 
     @property
@@ -377,6 +377,7 @@ def can_load_source(config: WarpgroupConfig) -> bool:
     """Tell whether the shared memory of D has room for all of C of a tile."""
     m, n, _k = config.tile
     cooperative = config.schedule == "cooperative" and config.split == 1
+    cooperative = cooperative and not config.parts.in_memory
     return cooperative and m == 64 * config.warpgroups and config.store == n
 
 
@@ -431,7 +432,12 @@ def _rules_of_parts(config: WarpgroupConfig) -> list[tuple[str, bool]]:
             not {config.pdl, config.two_level, config.prefetch} <= {0, 1},
         ),
         config.parts.rule,
-        ("parts of K that are products of their own", not config.parts.is_of_products()),
+        ("parts of K that warps of a block do not share", not config.parts.is_among_blocks()),
+        (
+            "parts of K in memory of cooperative blocks, without a cluster or a split",
+            config.parts.in_memory
+            and (config.schedule != "cooperative" or config.cluster * config.split > 1),
+        ),
         (
             "C by TMA (prefetch) where 64 rows a warpgroup that share a tile leave in one pass, "
             "with all of K in a block",

@@ -79,8 +79,8 @@ class Pixels(Inputs):
         self.of_channels = cute.ceil_div(X.shape[3], config.tile[2])
         self.depth = self.of_channels * cute.product(box.filter)
 
-    def load(self, place: tuple[Any, Any, Any], columns: Any) -> None:
-        """Load the tiles of K of a tile of D; one thread does. `columns` is not used."""
+    def load(self, place: tuple[Any, Any, Any], _columns: Any, _of_k: Any = None) -> None:
+        """Load all tiles of K of a tile of D; one thread does."""
         (bM, bN, bK), (m, n, _L), (sA, sB) = self.config.tile, place, self.shared
         gB = cute.local_tile(self.sources[1], (bN, 1, bK), (n, _, _))
         gB = gB[_, 0, _, _, _]  # (BLK_N, BLK_K, taps, k)

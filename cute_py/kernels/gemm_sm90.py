@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 WARPGROUP = 128  # threads
 MANY = 180  # sums of a thread, of 240 registers
+Range: TypeAlias = "tuple[Any, Any] | None"  # the first tile of K and the end; None: the block's
 Count: TypeAlias = Annotated[cute.s32, cute.s32(min=1, max=2**16 - 1)]
 
 
@@ -68,9 +69,9 @@ def gemm_cooperative(
     arrays = given(arrays, epilogue, "gemm_cooperative")
     assume_product(A, B, arrays, outputs, epilogue)
     cute.launch(blocks, config.threads, config.cluster * config.split, pdl=bool(config.pdl))
-    inputs = _Inputs(config, A, B)
-    tiles = _Tiles(config, outputs["D"], columns_of(B, outputs, epilogue), band, inputs.split)
-    output = _Output(config, epilogue, arrays, outputs, numbers, inputs.split)
+    inputs = Inputs(config, A, B)
+    tiles = Tiles(config, outputs["D"], columns_of(B, outputs, epilogue), band, inputs.split)
+    output = Output(config, epilogue, arrays, outputs, numbers, inputs.split)
     if config.pdl:
         tiles.overlap((A, B))
     warps, registers = 4 * config.consumers, config.registers
@@ -104,10 +105,10 @@ def gemm_pingpong(
     arrays = given(arrays, epilogue, "gemm_pingpong")
     assume_product(A, B, arrays, outputs, epilogue)
     cute.launch(blocks, config.threads, pdl=bool(config.pdl))
-    tiles = _Tiles(config, outputs["D"], columns_of(B, outputs, epilogue), band)
-    inputs = _Inputs(config, A, B)
-    output = _Output(config, epilogue, arrays, outputs, numbers)
-    turns = _initialized(2, arrivals=4)  # a warpgroup may multiply
+    tiles = Tiles(config, outputs["D"], columns_of(B, outputs, epilogue), band)
+    inputs = Inputs(config, A, B)
+    output = Output(config, epilogue, arrays, outputs, numbers)
+    turns = initialized(2, arrivals=4)  # a warpgroup may multiply
     if config.pdl:
         tiles.overlap((A, B))
     with cute.role("multiply", range(8), config.registers[1]):
@@ -117,7 +118,7 @@ def gemm_pingpong(
             inputs.load(place, tiles.n)
 
 
-def take_turns(inputs: _Inputs, tiles: _Tiles, output: _Output, turns: Any, blocks: Any) -> None:
+def take_turns(inputs: Inputs, tiles: Tiles, output: Output, turns: Any, blocks: Any) -> None:
     """Multiply and store the tiles of one of two warpgroups, which take turns."""
     me, ring = cute.warp_idx() // 4, inputs.ring
     turn = cute.var(1 - me, 0, 1)  # the first turn begins at once
@@ -140,7 +141,7 @@ def take_turns(inputs: _Inputs, tiles: _Tiles, output: _Output, turns: Any, bloc
 KERNELS = {"cooperative": gemm_cooperative, "pingpong": gemm_pingpong}
 
 
-def _initialized(count: int, arrivals: int = 1) -> Any:  # Mbarriers
+def initialized(count: int, arrivals: int = 1) -> Any:  # Mbarriers
     """Return mbarriers with this number of arrivals per phase."""
     bars = cute.mbarriers(count)
     with cute.elect("block"):
@@ -150,7 +151,7 @@ def _initialized(count: int, arrivals: int = 1) -> Any:  # Mbarriers
     return bars
 
 
-class _Tiles:
+class Tiles:
     """The tiles of D. Those of a cluster are next to each other along N, and share tiles of A; in
     the last column of an odd number, along M. `split` is None where each block has all of K.
     """
@@ -223,7 +224,7 @@ class _Tiles:
         return (j, 0) if isinstance(self.L, int) else (j % count, j // count)
 
 
-class _Inputs:
+class Inputs:
     """The stages of A and B in shared memory, and the sums of a warpgroup."""
 
     def __init__(self, config: WarpgroupConfig, A: Tensor, B: Tensor) -> None:
@@ -245,14 +246,16 @@ class _Inputs:
         self.sums = self.thr.make_fragment_C(tile)  # (MMA, MMA_M, MMA_N)
         self.parts = cute.make_fragment_like(self.sums) if config.two_level else self.sums
 
-    def _of_k(self) -> tuple[Any, Any]:
+    def _of_k(self, given: Range) -> tuple[Any, Any]:
         """Return the first tile of K of the block, and the end."""
+        if given is not None:
+            return given
         return (0, self.depth) if self.split is None else self.split.tiles_of_k(self.depth)
 
-    def load(self, place: tuple[Any, Any, Any], columns: Any) -> None:
-        """Load the tiles of K of a tile of D; one thread does. Each block of a cluster loads half
-        of A for both: of the tile that they share, or, in a last column without a neighbour, of
-        either's own. So a stage that is full in one block has been empty in both.
+    def load(self, place: tuple[Any, Any, Any], columns: Any, of_k: Range = None) -> None:
+        """Load the tiles of K of a tile of D, or some of them; one thread does. Each block of a
+        cluster loads half of A for both: of the tile that they share, or, in a last column without
+        a neighbour, of either's own. So a stage that is full in one block has been empty in both.
         """
         (bM, bN, bK), count = self.config.tile, self.config.cluster
         m, n, batch = place
@@ -261,9 +264,9 @@ class _Inputs:
         gB = cute.local_tile(tB, (bN, bK), (n, _))  # (BLK_N, BLK_K, k)
         # no boxes wholly outside, as there are where M or N is contiguous
         edges = ["skip" if x.major == "MN" else "zero" for x in (self.config.a, self.config.b)]
-        rank = cute.block_idx() % count
+        rank = cute.block_idx() % count if count > 1 else 0
         sA = cute.local_tile(sA, (bM // count, bK), (rank, 0))
-        first, end = self._of_k()
+        first, end = self._of_k(of_k)
         if self.split is not None:
             with cute.when(first < end):
                 self.split.acquire()
@@ -295,31 +298,33 @@ class _Inputs:
                 staged = cute.local_tile(sA[_, _, stage], (FEW_ROWS, bK), (i, 0))
                 self.ring.load(part, staged, outside="skip")
 
-    def _accumulates(self, k: Any) -> Any:
+    def _accumulates(self, k: Any, fills: bool) -> Any:
         """Return whether products of tile k of K are added to the sums."""
-        return not self.config.two_level and (self.split is not None or k > 0)
+        return not self.config.two_level and (fills or k > 0)
 
     def multiply(
         self,
         issued: Callable[[], None] = lambda: None,
         meanwhile: Callable[[Any], None] = lambda _k: None,
+        of_k: Range = None,
     ) -> None:
-        """Sum up a tile. `issued` is called after the last product has been issued, `meanwhile` in
-        each iteration. One product is in flight while the next one is issued, so a stage is
-        released an iteration later; with sums of two levels, at once.
+        """Sum up a tile, or some tiles of its K. `issued` is called after the last product has been
+        issued, `meanwhile` in each iteration. One product is in flight while the next one is
+        issued, so a stage is released an iteration later; with sums of two levels, at once.
         """
         two_level, sums, ring = bool(self.config.two_level), self.sums, self.ring
         tCsA, tCsB = (
             self.thr.partition_A(self.shared[0]),  # (MMA, MMA_M, MMA_K, stages)
             self.thr.partition_B(self.shared[1]),  # (MMA, MMA_N, MMA_K, stages)
         )
-        if two_level or self.split is not None:  # there may be no tile of K
+        fills = self.split is not None or of_k is not None  # there may be no tile of K
+        if two_level or fills:
             sums.fill(0)
-        for k in cute.range(*self._of_k()):
+        for k in cute.range(*self._of_k(of_k)):
             stage = ring.wait()
             a, b = tCsA[_, _, _, stage], tCsB[_, _, _, stage]
             cute.warpgroup_fence()
-            cute.warpgroup_gemm(self.mma, self.parts, a, b, self._accumulates(k))
+            cute.warpgroup_gemm(self.mma, self.parts, a, b, self._accumulates(k, fills))
             cute.warpgroup_commit()
             if two_level:
                 cute.warpgroup_wait(0)
@@ -335,7 +340,7 @@ class _Inputs:
             ring.release_rest()
 
 
-class _Output:
+class Output:
     """The epilogue: sums to D, 64 rows of a warpgroup and some columns at a time."""
 
     def __init__(
@@ -366,7 +371,7 @@ class _Output:
                 for width, layout in store_layouts(config, self.D.dtype).items()
             }  # width -> (64, width, slots, warpgroups)
         if self.loads_source:
-            self.source, self.full = self._source(), _initialized(config.consumers)
+            self.source, self.full = self._source(), initialized(config.consumers)
             self.parity = cute.var(1, 0, 1)
 
     @property
@@ -566,10 +571,3 @@ def _to_shared(thr: Any, x: Tensor, target: Tensor) -> None:
 def _matrix(x: Tensor, batch: Any) -> Tensor:
     """Return one matrix of a batch; a tensor of two modes is one already."""
     return x if cute.rank(x) == 2 else x[_, _, batch]
-
-
-# for kernels whose operands come another way
-Inputs = _Inputs
-Tiles = _Tiles
-Output = _Output
-initialized = _initialized

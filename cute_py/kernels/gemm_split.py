@@ -17,12 +17,13 @@ from cute_py.kernels.config import MultistageConfig, choose_config
 from cute_py.kernels.epilogue import Epilogue, LinearCombination, given, product_kernel
 from cute_py.kernels.gemm import BlockTiles, sizes_of
 from cute_py.kernels.pairs import columns_of
-from cute_py.kernels.splits import SCHEDULES, SETS, SHARES, Split, Sums, workspace_of
+from cute_py.kernels.splits import SCHEDULES, SETS, SHARES, Locks, Split, Sums, workspace_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cute_py.dtypes.table import Dtype
     from cute_py.tensor.tensor import Tensor
 
 
@@ -76,11 +77,11 @@ def multiplied_in_parts(
 
     """
     (M, N, L, K), (partial, flags) = sizes, workspace
-    split = _required(config, partial, flags)
+    split = required(config.parts, config.mma_atom.c_type, partial, flags, "gemm_split")
     bM, bN, bK = config.tile
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
-    schedule = SCHEDULES[split.how](split, m * n * L, K, bK, flags)
-    _assume_room(split, partial, flags, (m * n * L, bM * bN))
+    schedule = SCHEDULES[split.how](split, m * n * L, K, bK, Locks(flags))
+    assume_room(split, partial, flags, (m * n * L, bM * bN))
     how: Any = {"min_blocks": config.min_blocks, "spill_bytes": config.spill_bytes}
     how |= {"pdl": bool(config.pdl), "allow_emulated": config.emulated}
     cute.launch(grid=schedule.grid, block=config.threads, **how)
@@ -90,8 +91,7 @@ def multiplied_in_parts(
     block = make()
     sums = Sums(block.mma, partial, partial.dtype)
     for span in schedule.spans():
-        of_n = span.tile // m
-        place = span.tile % m, *((of_n, 0) if isinstance(L, int) else (of_n % n, of_n // n))
+        place = place_of(span.tile, m, n, L)
         acc = block.sums()
         cute.syncthreads()  # all have read the tiles before
         cute.mainloop(block.mma, acc, *block.operands(place), span.first, span.count)
@@ -99,17 +99,22 @@ def multiplied_in_parts(
             block.finish(place, acc)
 
 
-def _required(config: MultistageConfig, partial: Tensor, flags: Tensor) -> Split:
-    """Return the split of K; refuse others, and memory of other types."""
-    split = config.parts
+def required(split: Split, kind: Dtype, partial: Tensor, flags: Tensor, operation: str) -> Split:
+    """Return the split of K; refuse others, and memory of other types than that of the sums."""
     fits = split.in_memory and split.count is not None
-    require(fits, "gemm_split", "config", split, "a split of K by blocks of one kernel")
-    require_kind("gemm_split", (config.mma_atom.c_type.name,), partial=partial)
-    require_kind("gemm_split", ("s32",), flags=flags)
+    require(fits, operation, "config", split, "a split of K by blocks of one kernel")
+    require_kind(operation, (kind.name,), partial=partial)
+    require_kind(operation, ("s32",), flags=flags)
     return split
 
 
-def _assume_room(split: Split, partial: Tensor, flags: Tensor, tiles: tuple[Any, int]) -> None:
+def place_of(tile: Any, m: Any, n: Any, L: Any) -> tuple[Any, Any, Any]:
+    """Return where a tile is along M, N and the batch; tiles along M come first."""
+    of_n = tile // m
+    return tile % m, *((of_n, 0) if isinstance(L, int) else (of_n % n, of_n // n))
+
+
+def assume_room(split: Split, partial: Tensor, flags: Tensor, tiles: tuple[Any, int]) -> None:
     """State that there is memory for what blocks leave of tiles (how many, elements of one)."""
     count, each = tiles
     slots, sets = (split.count, SETS) if split.how == SHARES else (count, 1)

@@ -19,7 +19,7 @@ import cute_py as cute
 from cute_py import _
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from cute_py.tensor.tensor import Tensor
 
@@ -84,6 +84,10 @@ class Split:
     def is_of_products(self) -> bool:
         """Return whether K is not split, or the parts are products of their own."""
         return self.how in ("none", PRODUCTS)
+
+    def is_among_blocks(self) -> bool:
+        """Return whether K is not split among the warps of a block."""
+        return self.how != SLICES
 
     @property
     def in_memory(self) -> bool:
@@ -178,18 +182,34 @@ class Sums:
         return held
 
 
-def _raise(flags: Tensor, at: Any, value: Any) -> None:
-    """Set a lock to a value, after all writes of the block."""
-    cute.syncthreads()
-    with cute.when(cute.thread_idx() == 0):
-        cute.store_release(cute.local_tile(flags, (1,), (at,)), value)
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """The locks of blocks.
 
+    Attributes:
+        flags: s32, one for each.
+        together: waits for all threads of a block that add sums, thread 0 among them.
+    """
 
-def _await(flags: Tensor, at: Any, value: Any) -> None:
-    """Wait until a lock has a value; what was written before that is there for the block."""
-    with cute.when(cute.thread_idx() == 0):
-        cute.wait_until(cute.local_tile(flags, (1,), (at,)), "eq", value)
-    cute.syncthreads()
+    flags: Tensor
+    together: Callable[[], None] = cute.syncthreads
+
+    def put(self, at: Any, value: Any) -> None:
+        """Set a lock to a value, after all writes of the block."""
+        self.together()
+        with cute.when(cute.thread_idx() == 0):
+            cute.store_release(cute.local_tile(self.flags, (1,), (at,)), value)
+
+    def wait(self, at: Any, value: Any) -> None:
+        """Wait until a lock has a value; what was written before that is there for the block."""
+        with cute.when(cute.thread_idx() == 0):
+            cute.wait_until(cute.local_tile(self.flags, (1,), (at,)), "eq", value)
+        self.together()
+
+    def clear(self, at: Any) -> None:
+        """Set a lock to 0, for the next launch."""
+        with cute.when(cute.thread_idx() == 0):
+            self.flags[at] = 0
 
 
 class Span(NamedTuple):
@@ -211,10 +231,10 @@ class Turns:
     leaves them to the next one. Slices without tiles of K take their turn, too.
     """
 
-    def __init__(self, split: Split, tiles: Any, K: Any, depth: int, flags: Tensor) -> None:
+    def __init__(self, split: Split, tiles: Any, K: Any, depth: int, locks: Locks) -> None:
         self.slices = split.count or 1
         self.grid = tiles, self.slices
-        self.K, self.depth, self.flags = K, depth, flags
+        self.K, self.depth, self.locks = K, depth, locks
 
     def spans(self) -> Iterator[Span]:
         """Yield the tile of the block."""
@@ -226,15 +246,14 @@ class Turns:
     @contextmanager
     def whole(self, span: Span, acc: Tensor, sums: Sums) -> Iterator[None]:
         """Run the body in the block with the last slice, with the sums of all."""
-        _await(self.flags, span.tile, self.z)
+        self.locks.wait(span.tile, self.z)
         with cute.when(self.z > 0):
             sums.add(acc, span.tile)
         with cute.when(self.z + 1 < self.slices):
             sums.share(acc, span.tile)
-            _raise(self.flags, span.tile, self.z + 1)
+            self.locks.put(span.tile, self.z + 1)
         with cute.otherwise():
-            with cute.when(cute.thread_idx() == 0):
-                self.flags[span.tile] = 0  # for the next launch
+            self.locks.clear(span.tile)
             yield
 
 
@@ -244,9 +263,9 @@ class Shares:
     tile is there long before the block that ends the tile adds it up.
     """
 
-    def __init__(self, split: Split, tiles: Any, K: Any, depth: int, flags: Tensor) -> None:
+    def __init__(self, split: Split, tiles: Any, K: Any, depth: int, locks: Locks) -> None:
         self.grid = self.blocks = split.count or 1
-        self.tiles, self.depth, self.flags = tiles, cute.ceil_div(K, depth), flags
+        self.tiles, self.depth, self.locks = tiles, cute.ceil_div(K, depth), locks
         rest = tiles % self.blocks
         wave = cute.where((rest > 0) & (tiles > self.blocks), self.blocks, 0)
         self.shared = _within(rest + wave)  # tiles; the others are whole
@@ -276,7 +295,7 @@ class Shares:
         block, end = cute.block_idx(), span.first + span.count
         with cute.when(end < self.depth):
             sums.share(acc, block, cute.where(span.first < 1, 0, 1))
-            _raise(self.flags, block, 1)
+            self.locks.put(block, 1)
         with cute.otherwise():
             with cute.when(span.first > 0):
                 self._reduce(span, acc, sums)
@@ -287,14 +306,9 @@ class Shares:
         block, first_unit = cute.block_idx(), span.tile * self.depth
         first = _within(((first_unit + 1) * self.sharers - 1) // cute.max_(self.units, 1))
         for peer in cute.range(first, block):
-            self._take(peer)
+            self.locks.wait(peer, 1)
+            self.locks.clear(peer)
         sums.add(acc, first, block)
-
-    def _take(self, peer: Any) -> None:
-        """Wait for the sums of a block, and clear its lock for the next launch."""
-        _await(self.flags, peer, 1)
-        with cute.when(cute.thread_idx() == 0):
-            self.flags[peer] = 0
 
 
 SCHEDULES = {TURNS: Turns, SHARES: Shares}

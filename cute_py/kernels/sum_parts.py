@@ -64,8 +64,12 @@ def sum_parts(
         cute.assume(D.shape[2] == 1)
     bM, bN = copy.tile_shape
     cute.launch(
-        grid=(cute.ceil_div(P.shape[1], bN), cute.ceil_div(D.shape[0], bM)), block=copy.size()
+        grid=(cute.ceil_div(P.shape[1], bN), cute.ceil_div(D.shape[0], bM)),
+        block=copy.size(),
+        pdl=True,
     )
+    cute.griddepcontrol_wait()
+    cute.griddepcontrol_launch_dependents()
     thread, (bx, by) = copy.get_slice(cute.thread_idx()), cute.block_idx()
 
     tile, place = (bM, bN), (by, bx)

@@ -90,6 +90,7 @@ class Call:
         blocks, block_bytes: how many blocks it has, and about what the emulator keeps per block.
         inputs: what the arrays and numbers were made of.
         first: a call whose result this one reads; it is run before.
+        between: of the arrays that it reads, those that kernels leave for each other.
         known: the plan, if it was traced before.
         report: of the last run, if it was asked for.
         launched: the launch of the last run, if it is cached.
@@ -109,6 +110,7 @@ class Call:
     block_bytes: int = 0
     inputs: Any = None
     first: Call | None = None
+    between: tuple[Any, ...] = ()
     known: Plan | None = None
     report: Any = None
     launched: KnownLaunch | None = None
@@ -133,6 +135,11 @@ class Call:
     def arguments(self) -> tuple[Any, ...]:
         """What the kernel is given."""
         return (*self.arrays, *self.numbers, *self.more, *self.statics)
+
+    @property
+    def chain(self) -> tuple[Call, ...]:
+        """The calls that are run, in their order."""
+        return (self,) if self.first is None else (*self.first.chain, self)
 
     def leaves(self) -> list[Any]:
         """Return what its plan is run with: arrays and numbers."""

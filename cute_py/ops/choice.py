@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 
     Reasons = Callable[[], tuple[str, ...]]
 
-PARTS = (2, 4, 8, 16, 32, 64, 128)  # of K, that are tried
+PARTS = (2, 3, 4, 5, 6, 8, 12, 16, 32, 64, 128)  # of K, that are tried
 LEAST, MOST_SUMS = 256, 1 << 26  # elements of K in a part, at least; sums of parts, at most
 LONG = 2048  # elements of K, from which on it is split where nothing estimates the times
-# microseconds without parts, from which on they are tried; of that time, what they may take
-# (estimates of long K are low); microseconds for a second kernel, and bytes that it reads in one
-SHORTEST, WORTH_PARTS, ADDING, ADDED = 8.0, 1.08, 1.5, 4e6
+# microseconds without parts, from which on they are tried; microseconds for a second kernel, and
+# bytes that it reads in one
+SHORTEST, ADDING, ADDED = 4.0, 1.19, 4.8e6
 NONE_READ = Taken(
     (MULTISTAGE,),
     OperandReads(whole=True),
@@ -257,20 +257,23 @@ def counted(config: GemmConfig, problem: ProductFacts) -> GemmConfig:
     return replace(made, parts=found)  # type: ignore[no-any-return]
 
 
-def _most_parts(problem: ProductFacts) -> int:
-    """Return into how many parts K is split where each multiprocessor is to have one of them."""
+def _numbers(problem: ProductFacts) -> list[int]:
+    """Return the numbers of parts of K that are tried: each is of whole vectors, and not short."""
     (M, N, K), bits = problem.shape, problem.kinds[0].bits
-    tiles = ceil_div(M, 128) * ceil_div(N, 128)
-    fits = [
+    return [
         n
         for n in PARTS
         if K % n == 0
         and K // n * bits % (8 * VECTOR_BYTES) == 0
         and K // n >= LEAST
         and M * N * n <= MOST_SUMS
-        and n * tiles <= problem.multiprocessors
     ]
-    return max(fits, default=1)
+
+
+def _most_parts(problem: ProductFacts) -> int:
+    """Return into how many parts K is split where each multiprocessor is to have one of them."""
+    tiles = ceil_div(problem.shape[0], 128) * ceil_div(problem.shape[1], 128)
+    return max((n for n in _numbers(problem) if n * tiles <= problem.multiprocessors), default=1)
 
 
 def _require_parts(problem: ProductFacts, count: int) -> None:
@@ -320,22 +323,19 @@ def _maybe_in_parts(
     """Return another configuration where K in parts, and a kernel that adds these up, take less
     time by their estimates.
     """
-    (M, N, K), kind = problem.shape, problem.kinds[0]
+    M, N, _K = problem.shape
     tiles = ceil_div(M, 128) * ceil_div(N, 128)
     if not _may_be_in_parts(problem) or tiles > problem.multiprocessors:
         return config, why
     alone = min(x.time for x in candidates(problem))
     if alone < SHORTEST:
         return config, why
-    best, count = alone * WORTH_PARTS, 1
-    for parts in PARTS:
-        each = K // parts
-        fits = K % parts == 0 and each * kind.bits % (8 * VECTOR_BYTES) == 0 and each >= LEAST
-        if fits and M * N * parts <= MOST_SUMS:
-            found = min(candidates(in_parts(problem, parts)), key=attrgetter("time"))
-            adding = ADDING + 4 * M * N * (parts + 1) / ADDED
-            if found.time + adding < best:
-                best, count = found.time + adding, parts
+    best, count = alone, 1
+    for parts in _numbers(problem):
+        found = min(candidates(in_parts(problem, parts)), key=attrgetter("time"))
+        adding = ADDING + 4 * M * N * (parts + 1) / ADDED
+        if found.time + adding < best:
+            best, count = found.time + adding, parts
     if count == 1:
         return config, why
     chosen: tuple[Any, Reasons] = choose_least(rule, in_parts(problem, count))

@@ -15,9 +15,10 @@ from cute_py.errors import refusal
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.epilogue import Epilogue, LinearCombination
 from cute_py.ops.problem import Problem
+from cute_py.ops.wrapping import refused, wraps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
@@ -89,9 +90,17 @@ class Combination(Problem):
         integers = not any(x.is_float for x in (kind, *[kind for _x, kind in found.values()]))
         activation = getattr(request, "activation", None)
         self.compute = compute_type(self.kinds[0], given, activation, integers)
+        self._require_alike({name.lower(): kind for name, (_x, kind) in found.items()})
         self.terms = {name: self._known(*x) for name, x in found.items()}
         self.spreads = ("matrix",) * ("C" in found) + ("row",) * ("bias" in found)
         self.require_out("out")
+
+    def _require_alike(self, terms: Mapping[str, Dtype]) -> None:
+        """Refuse terms that wrap to s32 before an activation."""
+        if self.compute == s32 and getattr(self.request, "activation", None) is not None:
+            for name, kind in terms.items():
+                if wraps(kind):
+                    raise refused(self.operation, name, kind)
 
     def _reads_c(self, beta: float) -> bool:
         """Return whether the epilogue reads c."""

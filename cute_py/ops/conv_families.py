@@ -85,8 +85,8 @@ SLOWER_EARLY = ((64, 104), (64, 128), (192, 64))  # tiles of launches that are s
 def tiles_of(facts: ProductFacts) -> list[Estimate]:
     """Return the rows that hold an epilogue, and fit a block, with estimated times."""
     forms = facts.forms, facts.weight, int(facts.two_level), False
-    found = fitting(TILES, *forms, (1,), False)
-    return [Estimate(time_of(config, facts), config) for _row, config in found]
+    found = [config for row in TILES for config in fitting(row, *forms, ((1, 1),))]
+    return [Estimate(time_of(config, facts), config) for config in found]
 
 
 def time_of(config: WarpgroupConfig, facts: ProductFacts) -> float:

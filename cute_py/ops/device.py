@@ -202,5 +202,5 @@ def timed_on_gpu(bench: Bench) -> Timing:
                 cycles.append(float(median(args[bench.clocked].to_host().tolist())))
         result = args[bench.result].to_host()
         by_time = bench.clocked is None or bench.row == "clock"
-        us = times_of([Ready(launch, [tuple(values)])], stream)[0] if by_time else 0.0
+        us = times_of([Ready([launch], [[tuple(values)]])], stream)[0] if by_time else 0.0
         return Timing(result, us, min(cycles, default=0.0))

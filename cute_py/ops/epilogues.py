@@ -33,6 +33,7 @@ from cute_py.ops.operands import broadcast
 from cute_py.ops.operator import Operator, Variants
 from cute_py.ops.product import GEMM, Product
 from cute_py.ops.reductions import reduce
+from cute_py.ops.wrapping import require_alike
 from cute_py.plan.formula import CONVERT, Formula
 from cute_py.plan.functions import FUNCTIONS
 from cute_py.plan.pairs import (
@@ -114,6 +115,10 @@ class FusedProduct(Product):
             own = kind if given is None else self._type_of(name, given)
             self.results[name] = shape if wide else half, own
         self.compute = self._computed_in([own for _x, own, _spread in found.values()])
+        if self.compute == s32:
+            kinds = {name: own for name, (_x, own, _spread) in found.items()}
+            combined = [(name, fn) for name, fn, _of in self.ways]
+            require_alike(self.operation, self.formula(s32), kinds, combined)
         for name in self.combined:
             self.results[name] = self.results[name][0], self.compute
         self.terms = {name: self._known(x, own) for name, (x, own, _spread) in found.items()}

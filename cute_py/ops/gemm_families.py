@@ -25,6 +25,7 @@ from cute_py.kernels.configuration import given_as, parts_of
 from cute_py.kernels.gemm import gemm as gemm_multistage
 from cute_py.kernels.gemm_sm90 import gemm_cooperative, gemm_pingpong
 from cute_py.kernels.gemm_split import gemm_split
+from cute_py.kernels.gemm_split_sm90 import gemm_cooperative_split
 from cute_py.kernels.gemv import VectorConfig, gemv
 from cute_py.kernels.splits import NO_SPLIT, Split
 from cute_py.layout.tuples import ceil_div
@@ -143,6 +144,8 @@ def _rows(problem: ProductFacts) -> Sequence[Timed]:
 def _grid(config: WarpgroupConfig, problem: ProductFacts) -> tuple[int, ...]:
     """Return how many blocks are launched, and how many tiles of M are a band."""
     shape = problem.shape
+    if config.parts.in_memory:  # its schedule says
+        return ()
     blocks, waves = grid_of(config, shape, problem.batch, problem.multiprocessors)
     return blocks, band_of(config, shape, waves)
 
@@ -201,7 +204,13 @@ def kernel_of(config: GemmConfig) -> Kernel:
     one that has a schedule around it.
     """
     parts: Split = config.parts  # type: ignore[attr-defined]  # all classes have it
-    return gemm_split if parts.in_memory else FAMILIES[config.family].kernel
+    around: dict[type, Kernel] = {
+        MultistageConfig: gemm_split,
+        WarpgroupConfig: gemm_cooperative_split,
+    }
+    if parts.in_memory:
+        return around[type(config)]
+    return FAMILIES[config.family].kernel
 
 
 def _placed(config: MultistageConfig, problem: ProductFacts) -> MultistageConfig:

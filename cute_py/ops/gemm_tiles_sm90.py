@@ -16,20 +16,24 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from cute_py.atoms.devices import HOPPER, SECTOR
 from cute_py.errors import CuteError
-from cute_py.kernels.config import VECTOR_BYTES
+from cute_py.kernels.config import LINE, VECTOR_BYTES
 from cute_py.kernels.config_sm90 import (
     CLASSES,
+    FEW_ROWS,
+    HOPPER_SMEM,
     PART,
     WarpgroupConfig,
     can_load_source,
+    shared_bytes,
     warpgroup_config,
 )
 from cute_py.kernels.configuration import given_as, parts_of, still_true
+from cute_py.kernels.splits import NO_SPLIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,26 +50,32 @@ PDL_BELOW = 50.0  # microseconds; longer kernels lose up to 2 %
 LAUNCH, LATENCY, MEMORY = HOPPER.launch, HOPPER.latency, HOPPER.memory
 USED = dict(HOPPER.clusters)
 H200, OTHERS = USED[1][0], min(USED.values())
-CLUSTERED = 0.199  # more microseconds of a launch with clusters
+CLUSTERED = 0.201  # more microseconds of a launch with clusters
 # microseconds of the products of a tile of K (128 bytes): for each element of D; for each row of A
 # or B, as much as multiprocessors are busy
-AREA, SIDES = 1.53e-5, 2.07e-4
+AREA, SIDES = 1.64e-5, 2.14e-4
 # microseconds that a tile of K takes at least; more for each column, and where blocks share A
-STEP = 0.0996, 2.91e-4, 0.131
+STEP = 0.105, 3.07e-4, 0.0782
 # microseconds to load a row of 128 bytes of A or B, by what divides its pitch; times as much for
 # both blocks of a pair of multiprocessors
-LOAD, PAIRED = {128: 6.72e-4, 64: 8.42e-4, 32: 8.42e-4, 16: 1.49e-3}, 1.49
+LOAD, PAIRED = {128: 6.62e-4, 64: 8.08e-4, 32: 8.31e-4, 16: 1.44e-3}, 1.53
 # more microseconds for each row outside of A or B: of all blocks, and of a block
-OUTSIDE = 3.1e-5, 9.3e-5
-SHARP, AMONG = 8, 2  # how sharp the maximum of products and loads is, and that of both and memory
+OUTSIDE = 3.04e-5, 8.37e-5
+# how sharp the maximum of products and loads is, and that of both and memory
+SHARP, AMONG = 7.91, 1.72
 # microseconds to store an element of a warpgroup; more of the last tile, for each byte, as all
 # blocks store at once
-END, LAST = 2.25e-5, 3.22e-5
-PARTS = 3.37, 0.476  # times as much where D leaves in parts
+END, LAST = 2.18e-5, 3.13e-5
+PARTS = 3.5, 0.537  # times as much where D leaves in parts
 DIRECT = 9.0  # times as much as END where D leaves by direct stores
-TURN = 0.102  # microseconds to go on to the next tile
-EXCHANGE = 0.412, 1.27e-4  # microseconds to exchange sums: for each block, and for each element
+TURN = 0.149  # microseconds to go on to the next tile
+EXCHANGE = 0.61, 7.95e-5  # microseconds to exchange sums: for each block, and for each element of
+# a warpgroup
+TOGETHER = 1.26  # times as much for a tile of K where blocks of a cluster share K
 NARROW = 64  # rows of D, up to which memory is the limit
+# waves, up to which a tile is as narrow as they allow; columns of the narrowest, and of the widest
+# that leaves in one pass
+FEW, NARROWEST, ONE_PASS = 3, 32, 200
 FITTED = 3  # stages that hide the latency of a load; more help where K has as many tiles
 DEEP = 16  # tiles of K (128 bytes), from which on it may be split
 # more of an element of a warpgroup: C by loads or by TMA; a factor, a bias or a light activation
@@ -124,22 +134,24 @@ class Forms(NamedTuple):
 
 
 ROWS = (
-    Row(64, 32, 1, "cooperative", 1.053),
-    Row(64, 64, 1, "cooperative", 1.008, splits=(6,)),
-    Row(64, 128, 1, "cooperative", 0.973, splits=(3,)),
-    Row(128, 64, 2, "cooperative", 0.999, splits=(2,)),
-    Row(128, 128, 2, "cooperative", 1.003, splits=(2, 3, 6)),
-    Row(128, 160, 2, "cooperative", 0.993, most=(4, 4, 1)),
-    Row(128, 192, 2, "cooperative", 0.995, most=(4, 4, 0)),
-    Row(128, 256, 2, "cooperative", 0.996, most=(4, 4, 1)),
-    Row(256, 128, 2, "cooperative", 1.004, in_parts=True, most=(4, 4, 0)),
+    Row(64, 32, 1, "cooperative", 1.117),
+    Row(64, 64, 1, "cooperative", 1.029, splits=(6,)),
+    Row(64, 128, 1, "cooperative", 1.023, splits=(3,)),
+    Row(64, 192, 1, "cooperative", 0.995),
+    Row(64, 256, 1, "cooperative", 1.091),
+    Row(128, 64, 2, "cooperative", 1.049, splits=(2,)),
+    Row(128, 128, 2, "cooperative", splits=(2, 3, 6)),
+    Row(128, 160, 2, "cooperative", 1.005, most=(4, 4, 1)),
+    Row(128, 192, 2, "cooperative", 1.031, most=(4, 4, 0)),
+    Row(128, 256, 2, "cooperative", 1.007, most=(4, 4, 1)),
+    Row(256, 128, 2, "cooperative", 1.010, in_parts=True, most=(4, 4, 0)),
     Row(192, 192, 3, "cooperative", 1.004, in_parts=True, most=(1, 0, 0)),
-    Row(256, 152, 2, "cooperative", 1.028, in_parts=True, most=(3, 1, 0)),
-    Row(256, 192, 2, "cooperative", 1.007, most=(0, 0, -1)),
-    Row(256, 200, 2, "cooperative", 1.042, most=(0, -1, -1)),
-    Row(128, 128, 1, "pingpong", 0.975, most=(1, 3, 1)),
-    Row(128, 176, 1, "pingpong", 0.986, most=(2, 0, -1)),
-    Row(128, 192, 1, "pingpong", 0.992, most=(0, -1, -1)),
+    Row(256, 152, 2, "cooperative", 1.036, in_parts=True, most=(3, 1, 0)),
+    Row(256, 192, 2, "cooperative", 1.022, most=(0, 0, -1)),
+    Row(256, 200, 2, "cooperative", 1.047, most=(0, -1, -1)),
+    Row(128, 128, 1, "pingpong", 0.987, most=(1, 3, 1)),
+    Row(128, 176, 1, "pingpong", 1.001, most=(2, 0, -1)),
+    Row(128, 192, 1, "pingpong", 1.001, most=(0, -1, -1)),
 )
 
 
@@ -180,6 +192,16 @@ class ProductFacts:
     def multiprocessors(self) -> int:
         """How many the GPU has; the emulator has none, and counts as an H200."""
         return H200 if self.gpu is None else self.gpu.multiprocessors
+
+    @property
+    def unit(self) -> int:
+        """What divides the columns of a tile: B along N comes in rows of 128 bytes, and wgmma has
+        steps of 16 columns for integers.
+        """
+        bits = self.kinds[1].bits
+        if self.majors[1] != "K":
+            return LINE // bits
+        return 8 if self.kinds[1].is_float and self.result.bits >= 16 else 16
 
     @property
     def two_level(self) -> bool:
@@ -316,13 +338,23 @@ def candidates(problem: ProductFacts) -> tuple[Estimate, ...]:
     is_batch = p.batch > 1 and p.epilogue.has_source
     clusters = (1,) if min(p.pitches) >= SECTOR or is_batch else (1, 2)
     facts = p.forms, p.weight, int(p.two_level), is_batch
-    found = fitting(ROWS, *facts, clusters, _has_few_tiles(p))
-    same = p.memory, p.steps
-    estimates = [estimate(row, config, p, *same) for row, config in found]
-    # nothing hides exchanges
-    made = tuple([x for x in estimates if x.config.split == 1 or x.waves == 1])
+    splits, same, found = _has_few_tiles(p), (p.memory, p.steps), []
+    for row, ways in _tiles(p, clusters, splits):
+        for config in fitting(row, *facts, ways):
+            found.append(estimate(row, config, p, *same))
+    made = tuple([x for x in found if _is_worth_a_try(x)])
     _recent[0] = problem, ROWS, made
     return made
+
+
+def _is_worth_a_try(found: Estimate) -> bool:
+    """Tell whether the warpgroups of a block have work, and nothing waits while sums are exchanged:
+    the second of a ping-pong has the second tile, and no loads hide exchanges.
+    """
+    config = found.config
+    if config.schedule == "pingpong":
+        return found.waves > 1
+    return config.split == 1 or found.waves == 1
 
 
 def _has_few_tiles(problem: ProductFacts) -> bool:
@@ -332,31 +364,80 @@ def _has_few_tiles(problem: ProductFacts) -> bool:
     return M > NARROW and tiles <= problem.multiprocessors and K * bits >= DEEP * 1024
 
 
+def _tiles(
+    problem: ProductFacts, clusters: tuple[int, ...], splits: bool
+) -> list[tuple[Row, tuple[tuple[int, int], ...]]]:
+    """Return the tiles to estimate, each with pairs of the blocks that share tiles of A, and K:
+    rows, but instead the narrowest tile that has as few waves, if these are at most `FEW`.
+    """
+    found, known = [], set()
+    shared = tuple([(cluster, 1) for cluster in clusters])
+    for row in ROWS:
+        tile = narrowed(row, problem)
+        if (row.m, row.schedule, tile.n) not in known:  # else of a narrower row
+            found.append((tile, shared))
+            known.add((row.m, row.schedule, tile.n))
+        if splits and row.splits:
+            found.append((row, tuple([(1, split) for split in row.splits])))
+    return found
+
+
+def narrowed(row: Row, problem: ProductFacts) -> Row:
+    """Return the narrowest tile of the height of a row that has as few waves, or the row."""
+    (M, N, _K), most = problem.shape, problem.multiprocessors
+    rows = -(-M // row.m) * problem.batch
+    waves = -(-rows * -(-N // row.n) // most)
+    if waves > FEW or not problem.by_tma:
+        return row
+    unit = problem.unit
+    n = max(-(-N // (most * waves // rows * unit)) * unit, NARROWEST)
+    return _of_columns(row, n) if n < row.n else row
+
+
 @lru_cache(maxsize=256)
+def _of_columns(row: Row, n: int) -> Row:
+    """Return a row with fewer columns: the registers hold what its do."""
+    return row._replace(n=n, in_parts=row.m > 128 or n > ONE_PASS, splits=())
+
+
+def of_width(m: int, schedule: str, n: int) -> Row:
+    """Return the row of a tile, or the next wider one with as many columns; any, if none is."""
+    wider = [x for x in ROWS if (x.m, x.schedule) == (m, schedule) and x.n >= n]
+    if not wider:
+        return Row(m, n, _warpgroups(m, schedule), schedule)
+    row = min(wider, key=attrgetter("n"))
+    return row if row.n == n else _of_columns(row, n)
+
+
+def _warpgroups(m: int, schedule: str) -> int:
+    """Return how many warpgroups share a tile: one for each tile of "pingpong"; else two, one for
+    64 rows, three for 192.
+    """
+    if schedule != "cooperative":
+        return 1
+    return 2 if m % 128 == 0 else m // 64
+
+
+@lru_cache(maxsize=1024)
 def fitting(
-    rows: Sequence[Row],
+    row: Row,
     forms: Forms,
     weight: int,
     two_level: int,
     is_batch: bool,
-    clusters: tuple[int, ...],
-    splits: bool,
-) -> list[tuple[Row, WarpgroupConfig]]:
-    """Return the rows whose registers hold an epilogue of some weight, with their configurations.
+    ways: tuple[tuple[int, int], ...],
+) -> tuple[WarpgroupConfig, ...]:
+    """Return the configurations of a row whose registers hold an epilogue of some weight.
 
     `is_batch`: of products with C, for which clusters and D in rows of 256 columns have too few.
     """
-    found = []
-    for row in rows:
-        wide = row.n == 256 and not row.in_parts
-        if row.holds(forms, weight) and not (wide and is_batch):
-            ways = [(cluster, 1) for cluster in clusters]
-            ways += [(1, split) for split in row.splits if splits]
-            for cluster, split in ways:
-                with suppress(CuteError):  # the family has none
-                    parts = {"cluster": cluster, "split": split, "two_level": two_level}
-                    found.append((row, _made(row, forms, **parts)))
-    return found
+    wide, found = row.n == 256 and not row.in_parts, []
+    if row.holds(forms, weight) and not (wide and is_batch):
+        for cluster, split in ways:
+            with suppress(CuteError):  # the family has none
+                parts = {"cluster": cluster, "split": split, "two_level": two_level}
+                found.append(_made(row, forms, **parts))
+    return tuple(found)
 
 
 def _made(row: Row, forms: Forms, **parts: Any) -> WarpgroupConfig:
@@ -367,28 +448,34 @@ def _made(row: Row, forms: Forms, **parts: Any) -> WarpgroupConfig:
     how = forms.kinds, shape, row.warpgroups, row.schedule, forms.majors, forms.result
     made = warpgroup_config(*how, one_pass=one_pass, **parts)
     loads = forms.source_by_tma and "prefetch" not in parts and can_load_source(made)
-    return replace(made, prefetch=1) if loads else made
+    return _with_source(made, forms.result, "stages" not in parts) if loads else made
+
+
+def _with_source(config: WarpgroupConfig, result: Dtype, may_shrink: bool) -> WarpgroupConfig:
+    """Return a configuration that loads C by TMA, with a stage less where its mbarriers need one's
+    place.
+    """
+    is_full = shared_bytes(config, result, loads_source=True) > HOPPER_SMEM
+    stages = config.stages - 1 if is_full and may_shrink else config.stages
+    return replace(config, prefetch=1, stages=stages)
 
 
 def changed_for_hopper(
     config: WarpgroupConfig, text: str, problem: ProductFacts
 ) -> WarpgroupConfig:
-    """Return a configuration with parts given as text; the number of stages follows the tile.
-
-    A schedule and a tile determine the warpgroups: one for each tile of "pingpong"; else two, one
-    for 64 rows, three for 192.
+    """Return a configuration with parts given as text; the number of stages and of
+    warpgroups follow the tile and the schedule.
     """
     parts = parts_of(text, CLASSES)
-    schedule, tile = parts.pop("schedule", config.schedule), parts.pop("tile", config.tile)
-    groups = 1
-    if schedule == "cooperative":
-        groups = 2 if tile[0] % 128 == 0 else tile[0] // 64
-    known = (x for x in ROWS if (x.m, x.n, x.schedule) == (*tile[:2], schedule))
-    row = next(known, Row(tile[0], tile[1], groups, schedule))
+    usual = config.schedule if not parts.get("parts", NO_SPLIT).in_memory else "cooperative"
+    schedule, tile = parts.pop("schedule", usual), parts.pop("tile", config.tile)
+    row = of_width(tile[0], schedule, tile[1])
     same = tile == config.tile and schedule == config.schedule
     kept = {"pdl": config.pdl, "two_level": config.two_level}
     for name, other in (("cluster", "split"), ("split", "cluster")):  # one or the other
         kept[name] = getattr(config, name) if same and parts.get(other, 1) == 1 else 1
+    if parts.get("parts", NO_SPLIT).in_memory:
+        kept |= {"cluster": 1, "split": 1}
     parts = kept | parts
     with given_as(text):
         warps = parts.pop("warps", (4 * row.warpgroups, 1))
@@ -417,7 +504,7 @@ def estimate(
     end = (END * way + steps[bool(config.prefetch)]) * m * n / row.warpgroups
     if split > 1:
         end *= max(1 / split, PART / n)  # columns are divided among the blocks
-        main += EXCHANGE[0] * split + EXCHANGE[1] * m * n
+        main = main * TOGETHER + EXCHANGE[0] * split + EXCHANGE[1] * m * n / row.warpgroups
     if config.schedule == "pingpong" and waves > 1:  # all but the last epilogue are hidden
         time = max(main, (main + end * (waves - 1) + main / waves) / 2) + end
     else:
@@ -437,7 +524,9 @@ def _tile_of_k(
     (m, n, _k), (M, N, _K), cluster = config.tile, problem.shape, config.cluster
     multiprocessors, split = problem.multiprocessors, config.split
     paired = PAIRED if blocks > _multiprocessors(multiprocessors, cluster * split)[1] else 1
-    load = (LOAD[problem.pitches[0]] * m / cluster + LOAD[problem.pitches[1]] * n) * paired
+    few = m == NARROW and cluster == 1 and config.a.major == "K"  # rows outside are not loaded
+    loaded = min(m, -(-M // FEW_ROWS) * FEW_ROWS) if few else m / cluster
+    load = (LOAD[problem.pitches[0]] * loaded + LOAD[problem.pitches[1]] * n) * paired
     latency = LATENCY / min(config.stages, max(depth, FITTED))
     step = STEP[0] + STEP[1] * n + (STEP[2] if cluster > 1 else 0)
     products = AREA * m * n + SIDES * (m + n) * blocks / multiprocessors
@@ -445,7 +534,6 @@ def _tile_of_k(
     inside = (others + load**SHARP) ** (1 / SHARP)
     if M % m == 0 and N % n == 0:
         return inside, inside
-    few = m == NARROW and cluster == 1 and config.a.major == "K"  # rows outside are not loaded
     rows, columns = 0 if few else -M % m, -N % n
     outside = (rows * -(-N // n) + columns * -(-M // m)) * split * problem.batch / waves
     load += OUTSIDE[0] * outside + OUTSIDE[1] * max(rows, columns) * paired

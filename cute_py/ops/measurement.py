@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import replace
 from functools import lru_cache, partial
 from math import ceil, inf
 from statistics import median
@@ -49,10 +48,17 @@ SUMS = 0.02  # of the root mean square: how far results may differ, besides roun
 
 
 class Ready(NamedTuple):
-    """A call on operands of its own: how to launch it, and the values of a launch for each set."""
+    """A call on operands of its own: how to launch each of its kernels, and the values of these
+    launches for each set.
+    """
 
-    launch: Launch
-    values: list[tuple[Any, ...]]
+    launches: list[Launch]
+    values: list[list[tuple[Any, ...]]]
+
+    def launch(self, i: int, stream: int) -> None:
+        """Launch its kernels for a set."""
+        for launch, values in zip(self.launches, self.values[i % len(self.values)], strict=True):
+            launch(values, stream)
 
 
 def tune(operator: Any, *args: Any, **named: Any) -> Config:
@@ -117,7 +123,9 @@ def fastest(
     for choice in candidates:
         try:
             call = problem.call(choice)
-            calls.append(replace(call, known=call.plan()))
+            for each in call.chain:
+                each.known = each.plan()
+            calls.append(call)
         except CuteError as error:  # what this problem cannot have
             refused.append(error)
     if not calls:
@@ -140,12 +148,21 @@ def measured(calls: Sequence[Call], rest: float = 0.0) -> list[float]:
     the median counts. Those that are far from the fastest after the first rounds are left out.
     """
     with driver().inside(device_of(calls[0].result)):
-        prepared = [gpu()(call.plan(), call.leaves()) for call in calls]
+        prepared = [[gpu()(x.plan(), x.leaves()) for x in call.chain] for call in calls]
         operands, stream = Operands(calls), driver().call("cuStreamCreate", 1)
         try:
             ready = [
-                Ready(launch, [operands.values(call, values, i) for i in range(operands.sets)])
-                for call, (launch, values) in zip(calls, prepared, strict=True)
+                Ready(
+                    [launch for launch, _values in each],
+                    [
+                        [
+                            operands.values(x, values, i)
+                            for x, (_launch, values) in zip(call.chain, each, strict=True)
+                        ]
+                        for i in range(operands.sets)
+                    ],
+                )
+                for call, each in zip(calls, prepared, strict=True)
             ]
             right = same_results(ready, operands, stream)
             chosen = [x for x, same in zip(ready, right, strict=True) if same]
@@ -159,9 +176,16 @@ def measured(calls: Sequence[Call], rest: float = 0.0) -> list[float]:
 # -- operands
 
 
+def _operands(call: Call) -> list[Any]:
+    """Return the device arrays of a call, without what its kernels leave for each other."""
+    between = {address_of(unwrapped(x)) for part in call.chain for x in part.between}
+    given = [x for part in call.chain for x in part.leaves() if on_device(x)]
+    return [x for x in given if address_of(unwrapped(x)) not in between]
+
+
 class Operands:
     """Sets of arrays with the facts of those of some calls, and random elements, in memory of the
-    current device.
+    current device. What kernels leave for each other stays where it is.
 
     Attributes:
         sets: how many; at least 1.
@@ -172,12 +196,10 @@ class Operands:
         decides the type of the elements there.
         """
         found: dict[int, Any] = {}
-        for call in calls:
-            for x in call.leaves():
-                if on_device(x):
-                    held = found.setdefault(address_of(unwrapped(x)), x)
-                    if span(unwrapped(held))[1] < span(unwrapped(x))[1]:
-                        found[address_of(unwrapped(x))] = x
+        for x in (x for call in calls for x in _operands(call)):
+            held = found.setdefault(address_of(unwrapped(x)), x)
+            if span(unwrapped(held))[1] < span(unwrapped(x))[1]:
+                found[address_of(unwrapped(x))] = x
         self.result = calls[0].result
         self.offsets, self.bytes = {}, 0
         for address, x in found.items():
@@ -216,7 +238,9 @@ class Operands:
         """Return the values of a launch with the addresses of a set."""
         start = self.starts[i]
         return tuple(
-            start + self.offsets[address_of(unwrapped(x))] if on_device(x) else value
+            start + self.offsets.get(address_of(unwrapped(x)), value - start)
+            if on_device(x)
+            else value
             for x, value in zip(call.leaves(), values, strict=True)
         )
 
@@ -271,7 +295,7 @@ def same_results(ready: Sequence[Ready], operands: Operands, stream: Any) -> lis
     def result(call: Ready) -> Array:
         operands.clear(0)
         driver().call("cuCtxSynchronize")
-        call.launch(call.values[0], int(stream))
+        call.launch(0, int(stream))
         driver().call("cuStreamSynchronize", stream)
         return operands.read(0)
 
@@ -334,7 +358,7 @@ def _graph(call: Ready, stream: Any, timed: Callable[..., float]) -> tuple[Any, 
 
     def launch(count: int) -> None:
         for i in range(count):
-            call.launch(call.values[i % len(call.values)], number)
+            call.launch(i, number)
 
     launch(1)
     once = min(timed(lambda: launch(1)) for _ in range(2))

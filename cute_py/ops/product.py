@@ -185,10 +185,11 @@ class Product(Combination):
         if self.kinds[0].name == "tf32":
             A, B = (cute.typed(x, "tf32") for x in (A, B))
         terms = self.in_places([self._read_by(x, shares) for x in self.arrays])
+        between = self._workspace(config)
         return Call(
             self.kernel(kernel),
             library,
-            reads=(A, B, *self._workspace(config), *terms),
+            reads=(A, B, *between, *terms),
             outputs=tuple(outputs),
             numbers=tuple(self.factors.values()),
             more=more,
@@ -197,6 +198,7 @@ class Product(Combination):
             blocks=self._tiles(config),
             block_bytes=config.block_bytes if library.on_host else 0,
             inputs=self,
+            between=between,
         )
 
     def _tiles(self, config: GemmConfig) -> int:
@@ -265,6 +267,7 @@ class Product(Combination):
             block_bytes=1 << 14,
             inputs=self,
             first=first,
+            between=(P,),
         )
 
     def _parts_of_k(self, x: Any, count: int) -> Any:

@@ -209,6 +209,10 @@ WORDINGS = {
         {given}, with an epilogue that combines pairs of neighbouring columns
         N even, and in each step values of N columns alone, or of N/2 as cute.pairs gives them
         pass arrays of N/2 columns, (M,1) or () for what meets pairs, and of N before that""",
+    "epilogue-wraps": """DtypeError
+        {name} of {dtype}, which wraps to s32 before an epilogue that does not just add and multiply
+        integers that s32 has, where they are compared, divided, shifted, clamped or activated
+        convert {name} to s32 if its values fit, or to f32: the epilogue computes in floats then""",
     "epilogue-overlap": """LayoutError
         {name} and {other}, which share memory
         outputs that do not share memory

@@ -248,3 +248,51 @@ def test_refusals_of_memory_name_the_output(name):
         given = {name: of_one_element(x, (M, N)) if x.size == 1 else x}
         with pytest.raises(cute.CuteError, match=rf"given (an array as )?{name} "):
             gemm(a, b, epilogue=lambda x: {"D": x, "aux": x}, **given)
+
+
+# -- integers that s32 does not have
+
+WIDE = {np.uint32: 2**32 - 5, np.int64: 2**33 + 3, np.uint64: 2**34 + 7}
+UNLIKE = (
+    ": cute.where(x + t > 0, x, 0)",
+    ": cute.where(t > 0, x, -x)",
+    ": (x + t) >> 1",
+    ": x + t // 2",
+    ': {"D": x, "row": cute.reduce("max", x + t, mode=1)}',
+)
+
+
+@pytest.mark.parametrize("kind", WIDE)
+def test_integers_beyond_s32_may_be_added_and_multiplied(kind):
+    """Modulo 2^32 that is what NumPy has."""
+    a, b, sums = operands(np.int8)
+    t = np.full((M, N), WIDE[kind], kind)
+
+    def mixed(x, t):
+        signed = cute.where(x > 0, t, -t)
+        return {"D": 3 * t - x * t, "signed": signed, "row": cute.reduce("add", x + t, mode=1)}
+
+    found = gemm(a, b, epilogue=mixed, t=t, out_dtype="s32")
+    t = t.astype(np.int64)
+    wanted = {"D": 3 * t - sums * t, "signed": np.where(sums > 0, t, -t), "row": (sums + t).sum(1)}
+    for name, x in wanted.items():
+        assert ((found[name].astype(np.int64).reshape(x.shape) - x) % 2**32 == 0).all(), name
+
+
+@pytest.mark.parametrize("text", UNLIKE)
+def test_integers_beyond_s32_are_an_error_where_wrapping_would_be_seen(text):
+    (a, b, _sums), function = operands(np.int8), function_of(f", t{text}")
+    for kind in WIDE:
+        with pytest.raises(cute.CuteError, match=r"t of [us](32|64), which wraps") as caught:
+            gemm(a, b, epilogue=function, t=np.full((M, N), 2, kind), out_dtype="s32")
+        assert caught.value.code == "epilogue-wraps"
+
+
+def test_a_bias_beyond_s32_is_an_error_before_an_activation():
+    a, b, sums = operands(np.int8)
+    bias = np.full(N, 2**33 + 3)
+    with pytest.raises(cute.CuteError, match=r"bias of s64") as caught:
+        gemm(a, b, bias=bias, activation="relu", out_dtype="s32")
+    assert caught.value.code == "epilogue-wraps"
+    found = gemm(a, b, bias=bias, out_dtype="s32").astype(np.int64)
+    assert ((found - sums - bias) % 2**32 == 0).all()

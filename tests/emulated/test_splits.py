@@ -12,6 +12,7 @@ from cute_py import _
 from cute_py.kernels.config import choose_config
 from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm_split import gemm_split
+from cute_py.kernels.gemm_split_sm90 import gemm_cooperative_split
 from cute_py.kernels.splits import Split, Sums, workspace_of
 from cute_py.ops.without_gpu import call_on, gpu_of
 from tests.emulated.kernel_data import poisoned
@@ -244,9 +245,9 @@ def test_i20_few_tiles_and_a_long_k_are_split():
     [
         ("split=parallel", "parallel:16", "parallel:16"),
         ("split=parallel:8", "parallel:8", "parallel:8"),
-        ("split=serial", "serial:54", "serial:64"),
+        ("split=serial", "serial:54", "serial:33"),
         ("split=serial:5", "serial:5", "serial:5"),
-        ("split=stream", "stream:108", "stream:128"),
+        ("split=stream", "stream:108", "stream:132"),
         ("split=stream:7,tile=64x64x64", "stream:7", "stream:7"),
         ("split=slice:2", "slice:2", "slice:2"),
         ("split=none", "none", "none"),
@@ -291,12 +292,16 @@ def test_splits_that_cannot_be_are_refused(text, words):
             call_on(gpu, PROBLEM, "bf16", config=text)
 
 
-@pytest.mark.parametrize("how", ["serial:64", "stream:132"])
-def test_a_gpu_gets_the_kernel_and_a_workspace(how):
-    call = call_on(H200, PROBLEM, "bf16", config=f"split={how}")
+@pytest.mark.parametrize("how", ["serial:33", "stream:132"])
+@pytest.mark.parametrize("schedule", ["multistage", "cooperative"])
+def test_a_gpu_gets_the_kernel_and_a_workspace(how, schedule):
+    config = f"split={how},tile=64x128x64,schedule={schedule}"
+    call = call_on(H200, PROBLEM, "bf16", config=config)
     sums, locks = call.reads[2:4]
-    assert call.kernel is gemm_split
+    assert (
+        call.kernel is {"multistage": gemm_split, "cooperative": gemm_cooperative_split}[schedule]
+    )
     tiles = 2  # of 64x128
-    assert sums.shape == ((tiles, 64 * 128) if how == "serial:64" else (132, 2 * 64 * 128))
+    assert sums.shape == ((tiles, 64 * 128) if how == "serial:33" else (132, 2 * 64 * 128))
     assert (sums.kind, locks.kind, locks.shape) == (cute.f32, cute.s32, sums.shape[:1])
     assert call.plan().launch.pdl

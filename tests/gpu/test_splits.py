@@ -44,7 +44,10 @@ def whole(*shape, kind=None):
     return torch.randint(-3, 4, shape, device="cuda").to(kind or torch.bfloat16)
 
 
-TEXTS = ("split=serial", "split=serial:3", "split=stream", "split=stream:7", "split=parallel")
+TEXTS = (
+    *("split=serial", "split=serial:3", "split=stream", "split=stream:7", "split=parallel"),
+    *("schedule=multistage,split=serial:3", "schedule=multistage,split=stream"),
+)
 SHAPES = ((64, 64, 65536), (300, 200, 1000), (1024, 640, 4096), (2048, 1536, 512), (8, 4096, 256))
 
 
@@ -65,7 +68,7 @@ def test_splits_are_exact_on_integers(shape, text):
 
 @on_gpu
 @pytest.mark.parametrize("kind", ["int8", "float16", "float64", "float32"])
-@pytest.mark.parametrize("text", TEXTS[:4])
+@pytest.mark.parametrize("text", [*TEXTS[:4], *TEXTS[5:]])
 def test_types_and_batches_are_exact(kind, text):
     a, b = (whole(*s, kind=getattr(torch, kind)) for s in ((3, 130, 520), (3, 200, 520)))
     found = cute.ops.gemm(a, b.mT, config=text)

@@ -120,7 +120,14 @@ class World:
     def call(self, us, spoil=lambda d: None):
         plan = SimpleNamespace(us=us, spoil=spoil)
         leaves = [*self.arrays, 1.0, 5]
-        return SimpleNamespace(plan=lambda: plan, leaves=lambda: leaves, result=self.arrays[2])
+        return self.alone(plan=lambda: plan, leaves=lambda: leaves, result=self.arrays[2])
+
+    @staticmethod
+    def alone(**facts):
+        """Return a call that no other one is run before."""
+        made = SimpleNamespace(**facts, between=())
+        made.chain = (made,)
+        return made
 
     def prepare(self, plan, leaves):
         def launch(values):
@@ -229,7 +236,7 @@ def test_the_largest_array_at_an_address_has_room(monkeypatch, first):
         for shape, address in (((8, K), 4096), ((N, K), 4096), ((8, N), 1 << 20))
     )
     leaves = [small, large, d] if first == "small" else [large, small, d]
-    call = SimpleNamespace(leaves=lambda: leaves, result=d)
+    call = world.alone(leaves=lambda: leaves, result=d)
     operands = measurement.Operands([call])
     begin, end = (operands.offsets[address] for address in (4096, 1 << 20))
     assert end >= begin + 2 * N * K
@@ -268,3 +275,29 @@ def test_infinities_and_equal_bits_agree():
     assert is_close(x, x.copy(), cute.dtype("f32"))
     assert is_close(x[:3], x[:3] * np.float32(1 + 2**-22), cute.dtype("f32"))
     assert not is_close(x, -x, cute.dtype("f32"))
+
+
+def test_all_kernels_of_a_call_are_timed_with_what_they_leave_for_each_other(monkeypatch):
+    """Parts of K, and their sums: the array between them is the call's own in each set."""
+    world = World(monkeypatch)
+    second = world.call(5.0)
+    parts = fake_gpu.Array((M, N), np.float32, address=1 << 40)
+    first = world.alone(plan=lambda: SimpleNamespace(us=20.0), leaves=lambda: [parts, 1.0])
+    second.chain, second.between = (first, second), (parts,)
+    seen = []
+
+    def prepare(plan, leaves):
+        if plan.us != 20.0:
+            return world.prepare(plan, leaves)
+
+        def launch(values):
+            seen.append(values)
+            world.raw.time += 20.0
+            if world.raw.graph is not None:
+                world.raw.graph.append((20.0, values))
+
+        return fake_gpu.Launched(launch), [1 << 40, 1.0]
+
+    monkeypatch.setattr(measurement, "gpu", lambda: prepare)
+    assert measured([second, world.call(30.0)]) == pytest.approx([25, 30])
+    assert set(seen) == {(1 << 40, 1.0)}

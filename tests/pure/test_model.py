@@ -97,8 +97,8 @@ def test_limits_and_constants_elsewhere_are_views_of_the_records():
         assert (chip and chip.multiprocessors) == spec.multiprocessors
         assert spec.name in (chip.name if chip else "")
     assert model.H200.fitted is HOPPER
-    assert (rule.LAUNCH, rule.LATENCY, rule.MEMORY) == (1.38, 0.955, 4.39e6)
-    assert (HOPPER.launch, HOPPER.latency, HOPPER.memory) == (1.38, 0.955, 4.39e6)
+    assert (rule.LAUNCH, rule.LATENCY, rule.MEMORY) == (1.44, 0.893, 4.39e6)
+    assert (HOPPER.launch, HOPPER.latency, HOPPER.memory) == (1.44, 0.893, 4.39e6)
     assert (model.H200.multiprocessors, dict(HOPPER.clusters)) == (rule.H200, rule.USED)
     assert rule.SECTOR == SECTOR
     assert model.H100.multiprocessors == resources.MULTIPROCESSORS

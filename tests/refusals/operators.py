@@ -59,6 +59,7 @@ def cached(q=None, lengths=3, k_cache=None, v_cache=None, **named):
 
 
 tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
+small = np.ones((3, 3), np.int8)
 
 
 *_, LAUNCH = benches(SMALL)
@@ -127,6 +128,10 @@ epilogue-results: an epilogue gives results by name, and none is D
 epilogue-pairs: an epilogue combines neighbouring columns where there are no pairs of them
     - gemm(square, square, epilogue=lambda sums: cute.pairs(sums)[0])
     - gemm(square, tall, epilogue=lambda x: cute.pairs(x)[0] + x)  # of N/2 columns in
+epilogue-wraps: integers wrap to s32 before an epilogue compares, divides or activates them
+    - gemm(small, small, epilogue=lambda x, c: (x + c) // 2, c=small.astype(np.int64))
+    - gemm(small, small, c=small.astype(np.int64), beta=1, activation="relu")  # given c of s64
+    + gemm(small, small, epilogue=lambda x, c: x // 2 + c, c=small.astype(np.int64))
 epilogue-overlap: outputs of an epilogue share memory
     - twice(square.copy())
     + gemm(square, square, epilogue=lambda x: {"D": x, "aux": x}, aux=square.copy())

@@ -108,9 +108,9 @@ SILENT = {
     "split_k.SplitK.share: without cute.named_barrier(BARRIER, self.threads)",
     "w4a16.gemm_w4a16: without cute.syncthreads()",
     "gemm_sm90.gemm_pingpong: not turned 1 - me",
-    "gemm_sm90._Inputs.load: weaker first < end",
-    "gemm_sm90._Inputs.load: weaker n % 2 == 1",
-    "gemm_sm90._Inputs.load: weaker n < columns - 1",
+    "gemm_sm90.Inputs.load: weaker first < end",
+    "gemm_sm90.Inputs.load: weaker n % 2 == 1",
+    "gemm_sm90.Inputs.load: weaker n < columns - 1",
 }
 MUTANTS = {mutant.name: mutant for mutant in chosen()}
 
