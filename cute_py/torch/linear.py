@@ -1,19 +1,222 @@
 """`Linear`: torch.nn.Linear by our product, with its bias and an activation in the same kernel;
-`swap_linear`: the same in place of all layers of a model.
+`linear`, the function that it calls, with its derivative; `swap_linear`: the same in place of all
+layers of a model.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from cute_py.errors import refusal
+from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.ops.product import GEMM
-from cute_py.torch.affine import linear
 from cute_py.torch.declared import torch_dtype
+from cute_py.torch.gemm import activated, before, operator
+from cute_py.torch.operators import TENSORS, cast
+from cute_py.torch.rows import product
+
+if TYPE_CHECKING:
+    from torch.autograd.function import FunctionCtx
 
 LAYER = "cute_py.torch.Linear"
+FORWARD: Any = torch.autograd.forward_ad
+WIDE = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+# activations that keep their input for the derivative are nodes of their own, so that autograd
+# frees it before it computes the products; the derivative of the others follows from the result
+APART = {"gelu": torch.nn.functional.gelu, "silu": torch.nn.functional.silu}
+FUSED = frozenset({None, *[name for name, x in ACTIVATIONS.items() if not x.keeps_input]})
+_inner: Any = torch._C
+_AUTOCAST = _inner.DispatchKeySet(_inner.DispatchKey.AutocastCUDA) | _inner.DispatchKeySet(
+    _inner.DispatchKey.AutocastCPU
+)
+_modes = _inner._len_torch_dispatch_stack
+_transforms, _tracing = _inner._are_functorch_transforms_active, _inner._get_tracing_state
+_autocast, _is_grad, _is_compiling = (
+    _inner._is_any_autocast_enabled,
+    torch.is_grad_enabled,
+    torch.compiler.is_compiling,
+)
+
+
+_fp32_precision: Any = getattr(_inner, "_get_fp32_precision_getter", None)  # torch 2.9
+
+
+def uses_tf32() -> bool:
+    """Return whether torch multiplies matrices of f32 on a GPU in tf32, as `allow_tf32` and
+    `torch.set_float32_matmul_precision` ask for.
+    """
+    if _fp32_precision is not None:
+        return bool(_fp32_precision("cuda", "matmul") == "tf32")
+    return bool(torch.get_float32_matmul_precision() != "highest")
+
+
+uses_tf32._dynamo_marked_constant = True  # type: ignore[attr-defined]  # graphs are guarded by it
+
+
+def read_as(x: Any) -> str | None:
+    """Return the type that a product reads its operands in, None for their own."""
+    return "tf32" if x.dtype is torch.float32 and x.is_cuda and uses_tf32() else None
+
+
+def linear(x: Any, weight: Any, bias: Any = None, activation: str | None = None) -> Any:
+    """Return activation(x @ weight.T + bias).
+
+    Args:
+        x: (..., in_features).
+        weight: (out_features, in_features), of the same type.
+        bias: (out_features) or None.
+        activation: as `cute.ops.gemm` takes it.
+
+    Raises CuteError where `cute.ops.gemm` does.
+    """
+    if _is_compiling():
+        return by_operators(x, weight, bias, activation)
+    if torch.overrides.has_torch_function((x, weight, bias)):
+        given = x, weight, bias
+        return torch.overrides.handle_torch_function(linear, given, *given, activation)
+    if not is_plain() or not is_dense(x, weight, bias):
+        if x.layout is torch.jagged:
+            return _of_jagged(x, weight, bias, activation)
+        return by_operators(x, weight, bias, activation)
+    if _autocast() and torch.is_autocast_enabled(x.device.type):
+        return _under_autocast(x, weight, bias, activation)
+    if not _is_followed(x, weight, bias):
+        return product(x, weight, "nt", bias, activation, read_as(x))
+    if activation in APART:
+        return APART[activation](linear(x, weight, bias))
+    if weight.dtype not in WIDE or activation not in FUSED:
+        return by_operators(x, weight, bias, activation)
+    return _Linear.apply(x, weight, bias, activation, read_as(x))
+
+
+def by_operators(x: Any, weight: Any, bias: Any, activation: str | None) -> Any:
+    """Return the same by the operators of torch, which have rules for all modes."""
+    if activation in APART and _is_followed(x, weight, bias):
+        return APART[activation](by_operators(x, weight, bias, None))
+    more = () if (kind := read_as(x)) is None else (None, "auto", None, kind)
+    rows = x if x.dim() == 2 else _rows(x)
+    result = operator(rows, weight.t(), None, 1.0, 0.0, bias, activation, *more)
+    return result if rows is x else result.view(*x.shape[:-1], result.shape[-1])
+
+
+def _rows(x: Any) -> Any:
+    """Return all rows as one matrix."""
+    return x.flatten(0, -2) if x.dim() > 1 else x[None]
+
+
+def _of_jagged(x: Any, weight: Any, bias: Any, activation: str | None) -> Any:
+    """Return the result for a nested tensor whose rows are stored one after the other."""
+    made = linear(x.values(), weight, bias, activation)
+    return torch.nested.nested_tensor_from_jagged(made, x.offsets(), lengths=x.lengths())
+
+
+def _is_followed(x: Any, weight: Any, bias: Any) -> bool:
+    """Return whether the result has a gradient."""
+    followed = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+    return followed and _is_grad()
+
+
+def is_plain() -> bool:
+    """Return whether calls do what they say: no mode, transform or tracer is on, and no tensor has
+    a tangent.
+    """
+    return not (_modes() or _transforms() or FORWARD._current_level >= 0 or _tracing() is not None)
+
+
+def is_dense(x: Any, weight: Any, bias: Any) -> bool:
+    """Return whether tensors are of torch's own types, with memory on a GPU or the host."""
+    return (
+        x.__class__ in TENSORS
+        and weight.__class__ in TENSORS
+        and (bias is None or bias.__class__ in TENSORS)
+        and x.layout is torch.strided
+        and not x.is_nested
+        and not x.is_meta
+    )
+
+
+def _under_autocast(x: Any, weight: Any, bias: Any, activation: str | None) -> Any:
+    """Return the result of operands in the type of an autocast region, as torch casts them."""
+    kind = torch.get_autocast_dtype(x.device.type)
+    (x,) = cast((x,), kind)
+    weight, bias = (y if y is None or y.dtype is kind else _cached(y, kind) for y in (weight, bias))
+    with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
+        return linear(x, weight, bias, activation)
+
+
+def _cached(x: Any, kind: Any) -> Any:
+    """Return a parameter in the type of an autocast region: the one that torch keeps until the
+    region ends, if it can be had, as an operator gets it that leaves its operand as it is.
+    """
+    if x.is_cuda and x.dtype is torch.float32 and x.requires_grad and x.is_leaf:
+        found = torch._VF.einsum("ij" if x.dim() == 2 else "i", [x])
+        if found.dtype is kind:
+            return found
+    return cast((x,), kind)[0]
+
+
+class _Linear(torch.autograd.Function):  # type: ignore[misc]
+    """activation(x @ weight.T + bias) of plain tensors, where autograd follows one."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, x: Any, weight: Any, bias: Any, activation: Any, kind: Any
+    ) -> Any:
+        """Return the result; keep the operands, and the result if the activation needs it."""
+        result = product(x, weight, "nt", bias, activation, kind)
+        wanted = ctx.needs_input_grad
+        kept = x if wanted[1] else None, weight if wanted[0] else None
+        if activation is None:
+            ctx.save_for_backward(*kept)
+        else:
+            ctx.save_for_backward(*kept, result)
+        ctx.activation, ctx.kind, ctx.of_bias = activation, kind, None
+        if bias is not None and bias.dtype is not result.dtype:
+            ctx.of_bias = bias.dtype
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        """Return the gradients that are wanted."""
+        x, weight, *result = ctx.saved_tensors
+        activation = ctx.activation
+        if _is_grad() or not is_plain() or _is_compiling() or g.__class__ not in TENSORS:
+            return _gradients(ctx, g, x, weight, *result)
+        if _autocast():
+            with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
+                return _Linear.backward(ctx, g)
+        if activation is not None:
+            g = activated(result[0], activation, g)
+        return (
+            None if weight is None else product(g, weight, "nn", None, None, ctx.kind),
+            None if x is None else product(g, x, "tn", None, None, ctx.kind),
+            _summed(g, ctx.of_bias) if ctx.needs_input_grad[2] else None,
+            None,
+            None,
+        )
+
+
+def _summed(g: Any, kind: Any) -> Any:
+    """Return the sum over all rows, the gradient of a bias; kind: its type, None for that of g."""
+    return g.sum(tuple(range(g.dim() - 1)), dtype=kind) if g.dim() > 1 else g
+
+
+def _gradients(ctx: Any, g: Any, x: Any, weight: Any, result: Any = None) -> Any:
+    """Return the gradients by operators of torch, which have derivatives, and rules for modes."""
+    if ctx.activation is not None:
+        g = before(ctx.activation, result, g)
+    of_x = of_weight = None
+    if weight is not None:
+        of_x = by_operators(g, weight.t(), None, None)
+    if x is not None:
+        of_weight = operator(_rows(g).t(), _rows(x), dtype=ctx.kind)
+    of_bias = _summed(g, ctx.of_bias) if ctx.needs_input_grad[2] else None
+    return of_x, of_weight, of_bias, None, None
+
+
+# -- layers
 
 
 class Linear(torch.nn.Linear):  # type: ignore[misc]
