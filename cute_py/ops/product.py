@@ -23,8 +23,7 @@ from cute_py.ops.call import Call, Output
 from cute_py.ops.choice import all_for, choose, facts, products_of
 from cute_py.ops.combination import Combination, result_type
 from cute_py.ops.libraries import Words
-from cute_py.ops.one_mode import as_matrices
-from cute_py.ops.operands import aligned, broadcast, ready, ready_row, rows_of, shown
+from cute_py.ops.operands import aligned, as_matrices, broadcast, ready, ready_row, rows_of, shown
 from cute_py.ops.operator import Operator, Variants, operator
 from cute_py.ops.reference import values
 
@@ -419,15 +418,13 @@ def gemm(
         terms: what it reads, by the names of its parameters: numbers, or arrays (M,N), (N), (M,1)
             or () with batch modes; and where results but D go, by their names.
 
-    Batch modes broadcast as in NumPy. An operand of one mode is one row (a) or one column (b), and
-    the result does not have that mode, as in numpy.matmul. Floats are summed in f32 (f64 in f64),
-    integers in s32, which wraps, and to which wider terms wrap; the epilogue is computed in that
-    type, each step rounded.
-    Integers with factors that are not whole, or with float terms, results or activations, go
-    through f32. The result is rounded to nearest even; integers and 8-bit floats clamp to their
-    finite range. With K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and
-    inf propagate. The result is an array of the library of `a`. For gradients see docs/torch.md.
-    Raises CuteError.
+    Batch modes broadcast as in NumPy; operands of one mode are those of numpy.matmul. Floats are
+    summed in f32 (f64 in f64), integers in s32, which wraps, and to which wider terms wrap; the
+    epilogue is computed in that type, each step rounded. Integers with factors that are not whole,
+    or with float terms, results or activations, go through f32. The result is rounded to nearest
+    even; integers and 8-bit floats clamp to their finite range. With K = 0 the product is 0; with
+    M, N or the batch 0 the result is empty. NaN and inf propagate. The result is an array of the
+    library of `a`. For gradients see docs/torch.md. Raises CuteError.
 
     >>> gemm([[1.0, 2.0]], [[3.0], [4.0]], alpha=2)
     array([[22.]])

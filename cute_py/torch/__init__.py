@@ -16,11 +16,10 @@ if find_spec("torch") is not None:
         flash_attn_with_kvcache,
         scaled_dot_product_attention,
     )
-    from cute_py.torch.convolution import Conv2d, conv2d
     from cute_py.torch.declared import declare_all
     from cute_py.torch.functions import declare, in_graph
     from cute_py.torch.gemm import operator as gemm
-    from cute_py.torch.linear import Linear, swap_linear
+    from cute_py.torch.modules import Conv2d, Linear, conv2d, swap_linear
     from cute_py.torch.register import register
 
     declare_all()

@@ -7,7 +7,8 @@ from tests.gpu.harness import require_gpu, torch
 
 require_gpu()
 import cute_py.torch  # noqa: E402
-from cute_py.torch import affine, inductor  # noqa: E402
+from cute_py.torch import linear as module_of  # noqa: E402
+from cute_py.torch.gemm import ENTRY  # noqa: E402
 from cute_py.torch.rows import ROWS, product  # noqa: E402
 
 functional = torch.nn.functional
@@ -105,8 +106,8 @@ def test_autocast_uses_the_casts_that_torch_keeps():
     x, y = (tensor(64, 256, dtype=torch.float32).requires_grad_() for _ in "xy")
     y.data.copy_(x.data)
     with torch.autocast("cuda", torch.bfloat16):
-        first, second = affine._cached(ours.weight, torch.bfloat16), None
-        second = affine._cached(ours.weight, torch.bfloat16)
+        first, second = module_of._cached(ours.weight, torch.bfloat16), None
+        second = module_of._cached(ours.weight, torch.bfloat16)
         assert first.data_ptr() == second.data_ptr()
         found, wanted = ours(x), theirs(y)
     assert found.dtype is wanted.dtype is torch.bfloat16
@@ -154,5 +155,5 @@ def test_compiled_layers_call_products():
     x = tensor(4, 64, 256).requires_grad_()
     with torch._inductor.config.patch(force_disable_caches=True):
         found, code = run_fw_bw_and_get_code(lambda: made(x))
-    assert "\n".join(code).count(f"torch.ops.cute_py.{inductor.ENTRY}(") == 6
+    assert "\n".join(code).count(f"torch.ops.cute_py.{ENTRY}(") == 6
     torch.testing.assert_close(found, model(x), **NEAR)

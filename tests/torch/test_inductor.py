@@ -1,15 +1,17 @@
 """Code that torch.compile generates by Inductor: it calls products without torch's dispatcher."""
 
+import sys
+
 import pytest
 
 import cute_py as cute
 
 torch = pytest.importorskip("torch")
 import cute_py.torch  # noqa: E402
-from cute_py.torch import inductor  # noqa: E402
+from cute_py.torch.gemm import ENTRY, TERMS, into  # noqa: E402
 
 gemm = torch.ops.cute_py.gemm
-CALL, OPERATOR = f"torch.ops.cute_py.{inductor.ENTRY}(", "cute_py.gemm.default("
+CALL, OPERATOR = f"torch.ops.cute_py.{ENTRY}(", "cute_py.gemm.default("
 
 
 def tensor(*shape, **named):
@@ -17,7 +19,7 @@ def tensor(*shape, **named):
     return torch.randn(*shape, generator=made).to(**named)
 
 
-@pytest.mark.parametrize("terms", inductor.TERMS)
+@pytest.mark.parametrize("terms", TERMS)
 def test_what_generated_code_calls_writes_products(terms):
     a, b, c, bias = tensor(5, 7), tensor(7, 6), tensor(5, 6), tensor(6)
     more = {"c": [c], "bias": [bias], "c bias": [c, bias], "": []}[terms]
@@ -26,7 +28,7 @@ def test_what_generated_code_calls_writes_products(terms):
     for _ in range(2):
         how = {"alpha": 0.5, "beta": 2.0 * ("c" in terms), "activation": "relu"}
         how["dtype"] = None
-        inductor.into(a, b, *more, out=out.zero_(), terms=terms, **how)
+        into(a, b, *more, out=out.zero_(), terms=terms, **how)
         torch.testing.assert_close(out, wanted.relu(), rtol=1e-5, atol=1e-5)
 
 
@@ -40,7 +42,7 @@ def compiled(function, *args, lowered=True, **how):
     with torch._inductor.config.patch(force_disable_caches=True), pytest.MonkeyPatch.context() as m:
         if not lowered:  # as where torch has another interface
             m.delitem(lowering.lowerings, gemm.default, raising=False)
-            m.setattr(inductor, "_lowered", [gemm.default])
+            m.setattr(sys.modules["cute_py.torch.gemm"], "_lowered", [gemm.default])
         result, code = run_fw_bw_and_get_code(lambda: made(*args))
     return result, made, "\n".join(code)
 

@@ -9,7 +9,7 @@ import cute_py as cute
 
 torch = pytest.importorskip("torch")
 import cute_py.torch  # noqa: E402
-from cute_py.torch import affine  # noqa: E402
+from cute_py.torch import linear as module_of  # noqa: E402
 from cute_py.torch.rows import product  # noqa: E402
 
 functional = torch.nn.functional
@@ -42,7 +42,7 @@ def calls(monkeypatch):
         seen.append(form)
         return product(a, b, form, *more)
 
-    monkeypatch.setattr(affine, "product", noted)
+    monkeypatch.setattr(module_of, "product", noted)
     return seen
 
 
@@ -102,7 +102,7 @@ def test_only_gradients_that_are_wanted_are_computed(wanted, calls):
 
 def test_a_bias_of_another_type_gets_its_gradient_in_that_type():
     weight, bias = tensor(12, 8).bfloat16(), tensor(12).requires_grad_()
-    found = affine.linear(tensor(300, 8).bfloat16(), weight, bias)
+    found = module_of.linear(tensor(300, 8).bfloat16(), weight, bias)
     g = tensor(300, 12).bfloat16()
     found.backward(g)
     torch.testing.assert_close(bias.grad, g.float().sum(0), rtol=1e-6, atol=1e-6)
@@ -135,7 +135,7 @@ def test_the_input_of_an_activation_is_freed_before_the_products_of_backward(nam
 
     ours, _theirs = layers(activation=name)
     refs, alive = [], []
-    wanted = affine.APART[name]
+    wanted = module_of.APART[name]
 
     def seen(x):
         refs.append(weakref.ref(x))
@@ -147,8 +147,8 @@ def test_the_input_of_an_activation_is_freed_before_the_products_of_backward(nam
             alive.append(refs[0]() is not None)
         return product(a, b, form, *more)
 
-    monkeypatch.setitem(affine.APART, name, seen)
-    monkeypatch.setattr(affine, "product", watched)
+    monkeypatch.setitem(module_of.APART, name, seen)
+    monkeypatch.setattr(module_of, "product", watched)
     ours(tensor(5, 8).requires_grad_()).sum().backward()
     assert alive == [False, False]
 
@@ -198,7 +198,7 @@ def test_modes_see_one_product_and_each_gradient(grad, calls):
 
     class Called(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
-            if function is affine.linear:
+            if function is module_of.linear:
                 seen.append("linear")
             return function(*args, **(kwargs or {}))
 
@@ -329,10 +329,10 @@ def test_the_precision_of_f32_is_that_of_torch():
     try:
         for word, wanted in (("high", True), ("medium", True), ("highest", False)):
             torch.set_float32_matmul_precision(word)
-            assert affine.uses_tf32() is wanted
+            assert module_of.uses_tf32() is wanted
         torch.backends.cuda.matmul.allow_tf32 = True
-        assert affine.uses_tf32()
-        assert affine.read_as(tensor(2, 2)) is None  # the host has no tf32
+        assert module_of.uses_tf32()
+        assert module_of.read_as(tensor(2, 2)) is None  # the host has no tf32
     finally:
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.set_float32_matmul_precision("highest")

@@ -1,14 +1,17 @@
-"""`linear`: torch.nn.functional.linear by our product, with its bias and an activation in the same
-kernel, and its derivative; in modes, transforms and graphs of torch by the operators of torch.
+"""Modules and functions of torch by our operators: `Linear` and its function, `conv2d`, `Conv2d`;
+`swap_linear`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from cute_py.errors import refusal
 from cute_py.kernels.activations import ACTIVATIONS
+from cute_py.ops.product import GEMM
+from cute_py.torch.declared import torch_dtype
 from cute_py.torch.gemm import activated, before, operator
 from cute_py.torch.operators import TENSORS, cast
 from cute_py.torch.rows import product
@@ -16,6 +19,7 @@ from cute_py.torch.rows import product
 if TYPE_CHECKING:
     from torch.autograd.function import FunctionCtx
 
+LAYER = "cute_py.torch.Linear"
 FORWARD: Any = torch.autograd.forward_ad
 WIDE = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 # activations that keep their input for the derivative are nodes of their own, so that autograd
@@ -209,3 +213,140 @@ def _gradients(ctx: Any, g: Any, x: Any, weight: Any, result: Any = None) -> Any
         of_weight = operator(_rows(g).t(), _rows(x), dtype=ctx.kind)
     of_bias = _summed(g, ctx.of_bias) if ctx.needs_input_grad[2] else None
     return of_x, of_weight, of_bias, None, None
+
+
+# -- layers
+
+
+class Linear(torch.nn.Linear):  # type: ignore[misc]
+    """activation(x @ weight.T + bias), with the parameters and the state dict of torch.nn.Linear.
+
+    Args:
+        in_features, out_features, bias, device: as torch.nn.Linear takes them.
+        dtype: the same; or one of ours, as `cute.dtype` takes it.
+        activation: as `cute.ops.gemm` takes it.
+
+    Raises CuteError for another activation, and where `cute.ops.gemm` does.
+    """
+
+    activation: str | None = None  # also of a layer that becomes one by `__class__`
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        activation: str | None = None,
+    ) -> None:
+        """Make the parameters, initialised as torch does."""
+        GEMM.require_choice("activation", activation)
+        if dtype is not None and not isinstance(dtype, torch.dtype):
+            dtype = torch_dtype(LAYER, dtype)
+        super().__init__(in_features, out_features, bias, device, dtype)
+        self.activation = activation
+
+    def forward(self, x: Any) -> Any:
+        """Return the result (..., out_features) for x (..., in_features)."""
+        held = self._parameters  # to find an attribute there costs nine times as much
+        if "weight" in held and "bias" in held:
+            return linear(x, held["weight"], held["bias"], self.activation)
+        return linear(x, self.weight, self.bias, self.activation)
+
+    def __prepare_scriptable__(self) -> None:
+        """Refuse torch.jit.script, which asks for this, and knows no Python of ours."""
+        raise refusal("torch-script", operation="torch.jit.script", layer=LAYER)
+
+    def extra_repr(self) -> str:
+        """Return torch's text, with the activation."""
+        return f"{super().extra_repr()}, activation={self.activation!r}"
+
+
+class Swapped(NamedTuple):
+    """What `swap_linear` did.
+
+    Attributes:
+        layers: the names of the layers that now use our product.
+        left: the names of other layers derived from torch.nn.Linear -> why they are as before.
+    """
+
+    layers: tuple[str, ...]
+    left: dict[str, str]
+
+
+def swap_linear(model: torch.nn.Module) -> Swapped:
+    """Make every torch.nn.Linear in a model a `Linear`, in place, and say which ones.
+
+    Parameters, hooks and the state dict stay the same. Layers of a class derived from
+    torch.nn.Linear are left as they are, since their `forward` may do something else.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 8))
+    >>> swap_linear(model).layers
+    ('0', '2')
+    """
+    layers, left = list[str](), dict[str, str]()
+    for name, module in model.named_modules():
+        if type(module) is torch.nn.Linear:
+            module.__class__ = Linear
+            layers.append(name)
+        elif isinstance(module, torch.nn.Linear) and not isinstance(module, Linear):
+            left[name] = f"a {type(module).__name__}, which may compute something else"
+    return Swapped(tuple(layers), left)
+
+
+# -- convolutions
+
+
+def conv2d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """Return torch.nn.functional.conv2d(input, weight, bias, ...) by `cute.ops.conv2d`.
+
+    Args:
+        input: (N, C, H, W), or (C, H, W). Channels that are contiguous (torch.channels_last) are
+            read as they are; others are transposed first.
+        weight: (K, C / groups, R, S), alike.
+        bias: (K), or None.
+        stride: a number, or two.
+        padding: a number, two, "valid" or "same".
+        dilation: a number, or two.
+        groups: of channels and of filters.
+
+    The result has contiguous channels. It works with autograd, `torch.compile` and autocast. Raises
+    CuteError.
+    """
+    images = input if input.dim() != 3 else input[None]
+    words = {"valid": [0], "same": [-1]}
+    pads = words.get(padding, [-2]) if isinstance(padding, str) else padding
+    result = torch.ops.cute_py.conv2d(
+        images,
+        weight,
+        stride=stride,
+        padding=pads,
+        dilation=dilation,
+        groups=groups,
+        bias=bias,
+        layout="NCHW",
+    )
+    return result if input.dim() != 3 else result[0]
+
+
+class Conv2d(torch.nn.Conv2d):  # type: ignore[misc]
+    """torch.nn.Conv2d, with its arguments, parameters and state dict, by `cute.ops.conv2d`."""
+
+    def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
+        """Return the result; other modes of padding than zeros are torch's."""
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            sides = self._reversed_padding_repeated_twice
+            input = torch.nn.functional.pad(input, sides, mode=self.padding_mode)
+            padding = 0
+        return conv2d(input, weight, bias, self.stride, padding, self.dilation, self.groups)
