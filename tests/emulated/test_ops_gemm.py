@@ -177,7 +177,7 @@ def test_k03_linear_combination_is_rounded_as_in_numpy():
 def test_terms_of_integers_are_exact():
     a, b = operands("s8", (40, 24, 64))
     c = np.random.default_rng(0).integers(-(2**30), 2**30, (40, 24)).astype(np.int32)
-    bias = np.arange(24)
+    bias = np.arange(24, dtype=np.int32)
     result = checked(a, b, c, alpha=3, beta=-1, bias=bias, activation="relu")
     assert result.dtype == np.int32
     wanted = 3 * (a.astype(int) @ b.astype(int)) - c + bias

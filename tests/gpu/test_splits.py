@@ -67,6 +67,18 @@ def test_splits_are_exact_on_integers(shape, text):
 
 
 @on_gpu
+@pytest.mark.parametrize(
+    "text", ["split=parallel:3,tile=64x88x64", "split=parallel:6,tile=128x56x64", "tile=64x176x64"]
+)
+def test_narrow_tiles_and_any_number_of_parts_are_exact(text):
+    a, b, out = whole(392, 6144), whole(376, 6144).mT, torch.full((392, 376), torch.nan).cuda()
+    for config in (None, text):  # the rule's choice, too
+        out.fill_(torch.nan)
+        cute.ops.gemm(a, b, out=out, config=config)
+        assert torch.equal(out.double(), a.double() @ b.double())
+
+
+@on_gpu
 @pytest.mark.parametrize("kind", ["int8", "float16", "float64", "float32"])
 @pytest.mark.parametrize("text", [*TEXTS[:4], *TEXTS[5:]])
 def test_types_and_batches_are_exact(kind, text):
