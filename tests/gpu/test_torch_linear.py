@@ -7,7 +7,7 @@ from tests.gpu.harness import require_gpu, torch
 
 require_gpu()
 import cute_py.torch  # noqa: E402
-from cute_py.torch import linear as module_of  # noqa: E402
+from cute_py.torch import modules as module_of  # noqa: E402
 from cute_py.torch.gemm import ENTRY  # noqa: E402
 from cute_py.torch.rows import ROWS, product  # noqa: E402
 

@@ -9,7 +9,7 @@ import cute_py as cute
 
 torch = pytest.importorskip("torch")
 import cute_py.torch  # noqa: E402
-from cute_py.torch import linear as module_of  # noqa: E402
+from cute_py.torch import modules as module_of  # noqa: E402
 from cute_py.torch.rows import product  # noqa: E402
 
 functional = torch.nn.functional
