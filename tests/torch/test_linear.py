@@ -65,7 +65,8 @@ OPERANDS = {
 
 @pytest.mark.parametrize("name", OPERANDS)
 def test_results_and_gradients_are_torchs(name, calls):
-    kinds = KINDS if name in ("matrix", "batch") else [torch.float32]
+    others = {"matrix": [torch.float64, torch.bfloat16], "batch": [torch.float16]}
+    kinds = others.get(name, [torch.float32])
     for kind in kinds:
         ours, theirs = layers(kind=kind, bias=name != "a slice")
         x, y = (OPERANDS[name](kind).requires_grad_() for _ in "xy")
