@@ -190,6 +190,8 @@ def _configs(problem: Any) -> list[Estimate]:
     """
     facts = problem.product
     ((_time, config),) = MULTISTAGE.configs(facts)
+    if config.simt and config.tile[:2] == (128, 128):  # places of pixels take registers, too
+        config = replace(config, tile=(128, 64, config.tile[2]), warps=(16, 8), spill_bytes=0)
     (m, n, k), (M, N, K) = config.tile, facts.shape
     tiles = ceil_div(M, m) * ceil_div(N, n) * facts.batch
     units, blocks = tiles * ceil_div(K, k), facts.multiprocessors
