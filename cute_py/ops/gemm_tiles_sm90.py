@@ -137,7 +137,7 @@ ROWS = (
     Row(64, 32, 1, "cooperative", 1.117),
     Row(64, 64, 1, "cooperative", 1.029, splits=(6,)),
     Row(64, 128, 1, "cooperative", 1.023, splits=(3,)),
-    Row(64, 192, 1, "cooperative", 0.995),
+    Row(64, 192, 1, "cooperative", 0.995, most=(4, 4, 2)),
     Row(64, 256, 1, "cooperative", 1.091),
     Row(128, 64, 2, "cooperative", 1.049, splits=(2,)),
     Row(128, 128, 2, "cooperative", splits=(2, 3, 6)),
