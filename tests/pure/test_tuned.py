@@ -10,7 +10,7 @@ import pytest
 import cute_py as cute
 from cute_py.codegen.cache import files
 from cute_py.kernels.config import GemmConfig
-from cute_py.ops import measurement, product, tuned
+from cute_py.ops import gemm_families, measurement, product, tuned
 from cute_py.ops.libraries import Gpu
 from tests import gpu_arrays
 from tests.gpu_arrays import on_gpu
@@ -111,6 +111,7 @@ def test_without_k_the_rule_decides_and_nothing_is_measured(launched, place):
 def test_candidates_read_the_operands_where_they_are(launched, monkeypatch):
     """No other kernel that would have them copied: its results differ, and copies are not timed."""
     seen = []
+    monkeypatch.setattr(gemm_families, "WORTH", 2.0)  # so that there are several tiles
     monkeypatch.setattr(
         measurement, "measured", lambda calls: seen.extend(calls) or slowest_first(calls)
     )
