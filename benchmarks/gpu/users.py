@@ -3,7 +3,8 @@
     python -m benchmarks.gpu.users [--write docs/performance.md docs/attention.md]
 
 It reads `results/hopper.json` (of `benchmarks.gpu.family --operator`), `results/operators.json` (of
-`benchmarks.gpu.operators`) and `results/attention.json` (of `benchmarks.gpu.attention`).
+`benchmarks.gpu.operators`), and `results/attention.json`, `attention_varlen.json` and `decode.json`
+(of the benchmarks of these names).
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ F32 = (
     *("add (8192, 4096) along 0", "gelu 4096x4096"),
 )
 KINDS = {"s8": "int8", "tf32": "TF32"}
+OF_CASES = "attention.json", "attention_varlen.json", "decode.json"
 PEERS = {"cuDNN": "cuDNN", "FA2": "FlashAttention-2", "efficient": "memory-efficient"}
 NAMES = {"add": "reduce, sum", "max": "reduce, max"}
 
@@ -77,7 +79,7 @@ def _attention() -> list[tuple[str, ...]]:
 def attention_lines() -> list[tuple[str, ...]]:
     """Return the cells of all cases of attention: times in burst, and speeds in both ways."""
     found = []
-    for record in _read("attention.json")["rows"]:
+    for record in [x for name in OF_CASES for x in _read(name)["rows"]]:
         rows = record["rows"]
         ours, cells = rows["ours"], [record["case"], f"{rows['ours']['burst us']:.0f} us"]
         for name in PEERS:
