@@ -195,7 +195,8 @@ def unloaded(name):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if getattr(node, "name", "") == name:
                 is_class = isinstance(node, ast.ClassDef)
-                takes = ast.unparse((node.body[1] if is_class else node).args)
+                named = [x for x in node.body if getattr(x, "name", "") == "__init__"]
+                takes = "".join(ast.unparse(x.args) for x in (named if is_class else [node]))
                 kind = "class" if is_class else "function"
                 head = f"{kind}:: {name}({takes.removeprefix('self, ')})"
                 said = ast.get_docstring(node).replace("*", r"\*")

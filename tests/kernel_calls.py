@@ -31,6 +31,7 @@ from cute_py.kernels import (
 )
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config import Side, choose, choose_config
+from cute_py.kernels.config_sm90 import warpgroup_config
 from cute_py.kernels.convolution import ConvProblem, reference
 from cute_py.kernels.elementwise import function_of, tile_copy_of
 from cute_py.kernels.epilogue import LinearCombination
@@ -646,6 +647,18 @@ def _():
     given, last = _gemm()
     a, b, d = (given[x][..., 0] for x in "ABD")
     config = replace(choose(a, b, (64, 64), outputs=(d,)), parts=Split("serial", 2))
+    tiles = prod(-(-n // t) for n, t in zip(given["D"].shape, (64, 64, 1), strict=True))
+    sums = {"partial": blank(tiles, 64 * 64), "flags": np.zeros(tiles, np.int32)}
+    rest = {x: y for x, y in given.items() if x not in "AB"}
+    held = {"A": given["A"], "B": given["B"], **sums, **rest}
+    return {**held, "config": config, "epilogue": last}, _split_batch
+
+
+@call("gemm_split_sm90.gemm_cooperative_split")
+def _():
+    given, last = _gemm(np.float16, np.float16)
+    parts = Split("serial", 2)
+    config = warpgroup_config(("f16", "f16"), (64, 64), 1, result="f16", parts=parts)
     tiles = prod(-(-n // t) for n, t in zip(given["D"].shape, (64, 64, 1), strict=True))
     sums = {"partial": blank(tiles, 64 * 64), "flags": np.zeros(tiles, np.int32)}
     rest = {x: y for x, y in given.items() if x not in "AB"}

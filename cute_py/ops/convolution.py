@@ -224,6 +224,7 @@ def conv2d(
 
     Sums are those of `gemm`; equal calls give equal bits. Raises CuteError.
 
+    >>> import numpy as np
     >>> x = np.arange(9.0).reshape(1, 3, 3, 1)
     >>> conv2d(x, np.ones((1, 2, 2, 1)))[0, :, :, 0]
     array([[ 8., 12.],
@@ -285,6 +286,7 @@ def conv2d_dgrad(
     The law: the sum of dy * conv2d(x, w) is that of conv2d_dgrad(dy, w) * x, for all x. With a
     stride, each residue class of lines is a kernel of its own. Raises CuteError.
 
+    >>> import numpy as np
     >>> conv2d_dgrad(np.ones((1, 2, 2, 1)), np.ones((1, 2, 2, 1)), (1, 3, 3, 1))[0, :, :, 0]
     array([[1., 2., 1.],
            [2., 4., 2.],
@@ -347,6 +349,7 @@ def conv2d_wgrad(
     parts of the pixels, and add their sums in a fixed order: equal calls give equal bits. Raises
     CuteError.
 
+    >>> import numpy as np
     >>> x = np.arange(9.0).reshape(1, 3, 3, 1)
     >>> conv2d_wgrad(np.ones((1, 2, 2, 1)), x, (1, 2, 2, 1))[0, :, :, 0]
     array([[ 8., 12.],

@@ -248,7 +248,7 @@ def _modes(x: Any) -> int:
         count, x = count + 1, x[0] if x else None
     try:
         return count + len(unwrapped(x).shape)
-    except (AttributeError, RuntimeError):  # a number; a nested tensor
+    except (AttributeError, RuntimeError, TypeError):  # a number; a nested tensor; a class
         return count or 2
 
 

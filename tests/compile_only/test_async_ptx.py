@@ -154,7 +154,10 @@ class Law:
 
     def Barrier(self, op):
         if op.scope == "named":
-            return [f"bar.{op.kind} {self.value(op.id)}, {op.threads};"]
+            found = self.value(op.id)
+            low, high = op.known or (found, found)  # of the threads of a role
+            found = low if low == high else found
+            return [f"bar.{op.kind} {found}, {op.threads};"] * (low <= found <= high)
         if op.scope == "cluster":
             both = ("arrive", "wait") if op.kind == "sync" else (op.kind,)
             return [" ".join(f"barrier.cluster.{kind}.aligned;" for kind in both)]

@@ -79,7 +79,7 @@ def test_lessons_for_hopper_are_short_and_stand_alone(name, most):
                 grouped._below,
             ),
         ),
-        (60, (conv2d_fprop, ConvProblem)),
+        (60, (conv2d_fprop,)),
         (60, (Im2col,)),
     ],
 )

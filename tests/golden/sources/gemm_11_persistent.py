@@ -148,11 +148,11 @@ def gemm_persistent(
             v4 = int32(0)  # line 73  v4 := 0
             if holds_7(warp, tid):  # line 76  if tid%128 == 0 (thread)
                 bulk_wait_0()  # line 76  bulk_wait True
-            barrier_1(warp, tid)  # line 76  barrier named sync tid//128+1 128
+            barrier_1(warp, tid)  # line 76  barrier named sync tid//128+1 128 (1, 2)
             r0 = to_f16_0(fragment0)  # line 77  r0[0:128] = to.f16(fragment0[0:128]) rn
             stmatrix_0(warp, tid, smem, r0)  # line 77  stmatrix s2[0 + Sw<3,3,3>(64*tid+1008*(tid//32)-1016*(tid/ ...
             fence_1()  # line 81  fence proxy_async
-            barrier_1(warp, tid)  # line 81  barrier named sync tid//128+1 128
+            barrier_1(warp, tid)  # line 81  barrier named sync tid//128+1 128 (1, 2)
             if holds_8(warp, tid):  # line 81  if tid%128 == 0 (thread)
                 tma_store_0(warp, D_shape0, D_shape1, n2, n3, tid, D_map, smem)  # line 81  tma_store D (128*n2+64 ...
                 tma_store_1(warp, D_shape0, D_shape1, n2, n3, tid, D_map, smem)  # line 81  tma_store D (128*n2+64 ...

@@ -177,7 +177,7 @@ def gemm_ping_pong(
             v2 = int32(value_12(A_shape1, n13))  # line 85  v2 := (n13+ceil_div(A_shape1,64))%4
             if holds_11(warp, tid):  # line 88  if tid%128 == 0 (thread)
                 bulk_wait_0()  # line 88  bulk_wait True
-            barrier_1(warp, tid)  # line 88  barrier named sync tid//128+1 128
+            barrier_1(warp, tid)  # line 88  barrier named sync tid//128+1 128 (1, 2)
             r0 = to_f16_0(fragment0)  # line 92  r0[0:32] = to.f16(fragment0[0:32]) rn
             stmatrix_0(warp, tid, smem, r0)  # line 93  stmatrix s2[8192*(tid//128) + Sw<3,3,3>(64*tid+1008*(tid// ...
             r1 = to_f16_1(fragment0)  # line 92  r1[0:32] = to.f16(fragment0[32:64]) rn
@@ -185,7 +185,7 @@ def gemm_ping_pong(
             r2 = to_f16_2(fragment0)  # line 92  r2[0:32] = to.f16(fragment0[64:96]) rn
             stmatrix_2(warp, tid, smem, r2)  # line 93  stmatrix s2[8192*(tid//128)+8192 + Sw<3,3,3>(64*tid+1008*( ...
             fence_1()  # line 95  fence proxy_async
-            barrier_1(warp, tid)  # line 95  barrier named sync tid//128+1 128
+            barrier_1(warp, tid)  # line 95  barrier named sync tid//128+1 128 (1, 2)
             if holds_12(warp, tid):  # line 95  if tid%128 == 0 (thread)
                 tma_store_0(warp, D_shape0, D_shape1, n2, n3, tid, D_map, smem)  # line 95  tma_store D (128*n2, 1 ...
                 tma_store_1(warp, D_shape0, D_shape1, n2, n3, tid, D_map, smem)  # line 95  tma_store D (128*n2, 1 ...
@@ -193,7 +193,7 @@ def gemm_ping_pong(
                 bulk_commit_0()  # line 95  bulk_commit
             if holds_13(warp, tid):  # line 88  if tid%128 == 0 (thread)
                 bulk_wait_0()  # line 88  bulk_wait True
-            barrier_1(warp, tid)  # line 88  barrier named sync tid//128+1 128
+            barrier_1(warp, tid)  # line 88  barrier named sync tid//128+1 128 (1, 2)
             r3 = to_f16_3(fragment0)  # line 92  r3[0:32] = to.f16(fragment0[96:128]) rn
             stmatrix_3(warp, tid, smem, r3)  # line 93  stmatrix s2[8192*(tid//128) + Sw<3,3,3>(64*tid+1008*(tid// ...
             r4 = to_f16_4(fragment0)  # line 92  r4[0:32] = to.f16(fragment0[128:160]) rn
@@ -201,7 +201,7 @@ def gemm_ping_pong(
             r5 = to_f16_5(fragment0)  # line 92  r5[0:32] = to.f16(fragment0[160:192]) rn
             stmatrix_5(warp, tid, smem, r5)  # line 93  stmatrix s2[8192*(tid//128)+8192 + Sw<3,3,3>(64*tid+1008*( ...
             fence_1()  # line 95  fence proxy_async
-            barrier_1(warp, tid)  # line 95  barrier named sync tid//128+1 128
+            barrier_1(warp, tid)  # line 95  barrier named sync tid//128+1 128 (1, 2)
             if holds_14(warp, tid):  # line 95  if tid%128 == 0 (thread)
                 tma_store_3(warp, D_shape0, D_shape1, n2, n3, tid, D_map, smem)  # line 95  tma_store D (128*n2+64 ...
                 tma_store_4(warp, D_shape0, D_shape1, n2, n3, tid, D_map, smem)  # line 95  tma_store D (128*n2+64 ...
