@@ -206,17 +206,16 @@ def conv2d(
         dilation: between positions of the filter, as `stride`.
         groups: of channels and of filters, which are convolved apart.
         mode: "cross_correlation", as in torch, or "convolution", which turns the filter around.
-        alpha: factor of the sums; `beta`: of c.
-        beta: see there.
+        alpha: factor of the sums.
+        beta: factor of c.
         bias: (K), added to each pixel.
         activation: None or a name: "relu", "gelu" ...; the error lists all.
         epilogue: a function (sums, ...) of registers in the place of alpha to activation; its other
             parameters are among c, bias, alpha and beta. It computes in f32, or f64.
         out_dtype: of the result; None: that of the operands (f32 for tf32, s32 for integers).
         out: where the result goes; None: a new array.
-        layout: "NHWC", as above, or "NCHW": x (N, C, H, W), w (K, C / groups, R, S) and the result
-            (N, K, P, Q), as torch has them. They are read as they are where channels are contiguous
-            (channels_last), as those of the result are; others are transposed first.
+        layout: "NHWC", as above, or "NCHW", as torch has it: channels that are contiguous
+            (channels_last) are read as they are, as the result's are; others are transposed first.
         backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: changes to the configuration as text, "tile=64x64x32,stages=3".
         checks: those of the emulator, as in `cute.emulate`.

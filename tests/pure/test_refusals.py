@@ -57,10 +57,10 @@ def test_what_is_wrong_is_refused_in_words(layer):
     check_each(check_wrong, rows_of(layer), name_of)
 
 
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", range(12))
 @pytest.mark.parametrize("layer", LAYERS)
 def test_what_is_fixed_is_accepted(layer, part, capsys):
-    check_each(check_right, rows_of(layer)[part::8], name_of)
+    check_each(check_right, rows_of(layer)[part::12], name_of)
 
 
 def test_refusals_name_an_operation_of_cute_py():
