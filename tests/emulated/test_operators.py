@@ -63,18 +63,19 @@ def test_operands_may_begin_anywhere_in_memory(name):
     agrees(case, case.call(given, checks=True))
 
 
-@pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("name", OPERATORS)
-def test_every_family_that_reads_a_problem_computes_it(name, count, part):
-    """Every fourth one from `part` on."""
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=pytest.mark.slow if x in LONG else []) for x in OPERATORS]
+)
+def test_every_family_that_reads_a_problem_computes_it(name, count):
+    """Those that take long have tests of their families, with small tiles, in their own files."""
     count, seed = (count // 2, 7) if name in LONG else (count, 1)  # 7: problems that are small
     found, _rng = cases(name, count, seed)
     for case in found:
         problem = case.operator.problem_of(**case.arrays, **case.named)
         if problem.is_known or not problem.families or 0 in problem.shape:
             continue
-        for family in problem.families[part::4]:
+        for family in problem.families:
             if not family.reads(problem).takes:
                 with pytest.raises(cute.CuteError, match="a family whose kernel can read them"):
                     case.call(config=f"family={family.name}")
