@@ -89,7 +89,7 @@ class Problem:
         return attention_with_kvcache(*given, **named)
 
     def check(self, found):
-        """Compare with each sequence by itself in float64."""
+        """Compare with each sequence alone, in float64."""
         named = {**self.options, "causal": "bottom_right" if self.options["causal"] else False}
         if "alibi_slopes" in named:
             named["alibi_slopes"] = host(named["alibi_slopes"])
